@@ -99,7 +99,7 @@ static void parts(bool short_)
         count += (double)window.length;
     }
     report("generation alone", data, count, processor_seconds() - start);
-    const struct token_masking masking = {source->tokenizer, 1, 0.15};
+    const struct token_masking masking = {source->tokenizer, 1, 0.15, NULL};
     start = processor_seconds(), count = 0;
     for (int64_t w = 0; processor_seconds() - start < seconds; w++) {
         struct token_window window;
@@ -140,7 +140,7 @@ static void write_store(const char *path, int64_t sequences)
         const double length = 270.0 / 8 * exp(sigma * random_normal(&key, (uint64_t)i));
         total += lengths[i] = length < 1 ? 1 : length > LONGEST ? LONGEST : (int64_t)length;
     }
-    int code = token_store_writer_create(&writer, path, tokenizer_find("esm2"), sequences, total, sequences);
+    int code = token_store_writer_create(&writer, path, tokenizer_find("esm2"), sequences, total, sequences, NULL);
     for (int64_t i = 0; i < sequences && code == ERROR_NONE; i++) {
         code = writer->class->append(writer, tokens, lengths[i]);
         if (code == ERROR_NONE)

@@ -285,8 +285,9 @@ bool cuda_own_attention_backward_turns(const struct attention_backward_args *arg
 {
     const struct tensor *tensors[8];
     int count = narrow_tensors(args, tensors);
-    return attention_backward_warpgroup_turns(args->head_dim) && packs_fit(args->table, 2) &&
-           attention_runs_by_warpgroups(tensors, count, args->head_dim);
+    /* The pairs of a padded head are not in its halves. */
+    return attention_way_has_size(BACKWARD_WARPGROUPS, args->head_dim) && packs_fit(args->table, 2) &&
+           attention_way_supports(BACKWARD_WARPGROUPS, tensors, count, args->head_dim);
 }
 
 /* Returns the inverse rope, for warpgroup kernels that apply it. */
@@ -354,7 +355,7 @@ bool cuda_own_attention_backward_has_once(const struct attention_backward_args *
 {
     const struct tensor *tensors[8];
     int count = narrow_tensors(args, tensors);
-    if (args->head_dim > CUDA_WIDEST_HEAD || !attention_runs_by_warpgroups(tensors, count, args->head_dim))
+    if (!attention_way_supports(BACKWARD_ONCE, tensors, count, args->head_dim))
         return false;
     const struct attention_backward_args part = heads_of(args, 0, kv_heads_together(args));
     return attention_backward_once_sums(&part) / static_cast<int64_t>(sizeof(float)) <= UINT32_MAX; /* 32-bit indices */
@@ -367,7 +368,7 @@ static void backward_of(const struct cuda_target *target, const struct attention
     attention_check(tensors, count, &args->lse, args->head_dim, args->scale);
     struct layout layout;
     lay_out(args, once, target->workspace, &layout);
-    bool by_warpgroups = attention_runs_by_warpgroups(tensors, count, args->head_dim);
+    bool by_warpgroups = attention_way_supports(BACKWARD_WARPGROUPS, tensors, count, args->head_dim);
     auto rows = [&](bool keys) {
         if (once)
             return attention_backward_once_rows(args->head_dim, keys);
@@ -384,7 +385,7 @@ static void backward_of(const struct cuda_target *target, const struct attention
     attention_prepare(target, &args->segments, args->causal, true, sides, 2);
     layout.queries = sides[0].list;
     layout.keys = sides[1].list;
-    visit_attention(tensors, count, args->head_dim, [&](auto zero, auto dim, auto vector) {
+    visit_attention<BACKWARD_TILES>(tensors, count, args->head_dim, [&](auto zero, auto dim, auto vector) {
         run<decltype(zero), dim.value, vector.value>(target, args, layout, by_warpgroups, once);
     });
 }

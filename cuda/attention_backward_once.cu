@@ -316,18 +316,10 @@ template <typename plan> __global__ static void __launch_bounds__(256) round_dq(
     }
 }
 
-template <typename F> static void visit_once_dim(int64_t head_dim, F f)
-{
-    if (head_dim > 64 && head_dim <= 96)
-        f(constant<96>());
-    else
-        visit_warpgroup_dim(head_dim, f);
-}
-
 static int room_of(int64_t head_dim)
 {
     int room = 0;
-    visit_once_dim(head_dim, [&](auto dim) { room = once_plan<dim.value>::room; });
+    visit_head_size<BACKWARD_ONCE>(head_dim, [&](auto dim) { room = once_plan<dim.value>::room; });
     return room;
 }
 
@@ -339,7 +331,7 @@ int64_t attention_backward_once_sums(const struct attention_backward_args *args)
 int attention_backward_once_rows(int64_t head_dim, bool keys)
 {
     int rows = 0;
-    visit_once_dim(head_dim, [&](auto dim) {
+    visit_head_size<BACKWARD_ONCE>(head_dim, [&](auto dim) {
         if constexpr (dim.value == cluster_cut::dim)
             rows = keys ? cluster_cut::keys : cluster_cut::others;
         else
@@ -354,7 +346,7 @@ bool cuda_own_attention_backward_once_repeats(const struct attention_backward_ar
 {
     const struct attention_segments &s = args->segments;
     bool by_clusters = false;
-    visit_once_dim(args->head_dim, [&](auto dim) { by_clusters = dim.value == cluster_cut::dim; });
+    visit_head_size<BACKWARD_ONCE>(args->head_dim, [&](auto dim) { by_clusters = dim.value == cluster_cut::dim; });
     return !(by_clusters && args->causal) && s.kv_length.data == s.q_length.data && s.longest > 0 &&
            s.longest <= 2 * attention_backward_once_rows(args->head_dim, true);
 }
@@ -380,7 +372,7 @@ void attention_backward_once(const struct cuda_target *target, const struct atte
     struct gradient<T> dq = gradient_of<T>(args->dq, DTYPE_BF16, args->accumulate_q);
     struct rounding_call rounding = {*queries, sums, call.head_stride, dq, heads, dim, args->scale, turned};
     unsigned blocks = static_cast<unsigned>(attention_tickets(*queries, heads));
-    visit_once_dim(dim, [&](auto padded_dim) {
+    visit_head_size<BACKWARD_ONCE>(dim, [&](auto padded_dim) {
         if constexpr (padded_dim.value == cluster_cut::dim) {
             attention_backward_by_clusters(target, args, call);
             if (blocks > 0)

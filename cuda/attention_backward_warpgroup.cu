@@ -198,17 +198,10 @@ __global__ static void __launch_bounds__(backward_plan<DIM, KEYS>::threads, back
 int attention_backward_warpgroup_rows(int64_t head_dim, bool keys)
 {
     int rows = 0;
-    visit_warpgroup_dim(head_dim, [&](auto dim) {
+    visit_head_size<BACKWARD_WARPGROUPS>(head_dim, [&](auto dim) {
         rows = keys ? backward_plan<dim.value, true>::rows : backward_plan<dim.value, false>::rows;
     });
     return rows;
-}
-
-bool attention_backward_warpgroup_turns(int64_t head_dim)
-{
-    bool whole = false;
-    visit_warpgroup_dim(head_dim, [&](auto dim) { whole = head_dim == dim.value; });
-    return whole;
 }
 
 void attention_backward_by_warpgroups(const struct cuda_target *target, const struct attention_backward_args *args,
@@ -230,7 +223,7 @@ void attention_backward_by_warpgroups(const struct cuda_target *target, const st
     bool causal = args->causal;
     backward_call of_keys = {k, v, q, d_o, dk, dv, of_queries, *keys, kv_heads, share, dim, scale, causal, turned};
     backward_call of_q = {q, d_o, k, v, dq, {}, of_queries, *queries, heads, share, dim, scale, causal, turned};
-    visit_warpgroup_dim(args->head_dim, [&](auto dim) {
+    visit_head_size<BACKWARD_WARPGROUPS>(args->head_dim, [&](auto dim) {
         using keys_plan = backward_plan<dim.value, true>;
         run_items(target, backward_by_warpgroups<dim.value, true>, of_keys, keys_plan::threads, keys_plan::resident,
                   sizeof(struct backward_memory<keys_plan>));

@@ -204,8 +204,8 @@ bool attention_decode_takes(const struct attention_forward_args *args)
 {
     const struct tensor *tensors[] = {&args->q, &args->k, &args->v, &args->o};
     const struct attention_segments *s = &args->segments;
-    return s->full && s->longest == 1 && s->q_start.data != s->kv_start.data && args->head_dim <= CUDA_WIDEST_HEAD &&
-           head_packs_fit(tensors, sizeof tensors / sizeof *tensors, args->head_dim);
+    return s->full && s->longest == 1 && s->q_start.data != s->kv_start.data &&
+           attention_way_supports(DECODE, tensors, sizeof tensors / sizeof *tensors, args->head_dim);
 }
 
 void attention_decode(const struct cuda_target *target, const struct attention_forward_args *args)

@@ -143,7 +143,7 @@ void cuda_attention_forward(const struct cuda_target *target, const struct atten
     }
     struct work_list list;
     lay_out(args, target->workspace, &list);
-    bool by_warpgroups = attention_runs_by_warpgroups(tensors, count, args->head_dim);
+    bool by_warpgroups = attention_way_supports(FORWARD_WARPGROUPS, tensors, count, args->head_dim);
     int rows = by_warpgroups ? attention_forward_warpgroup_rows(args->head_dim) : tile_rows(args->q.dtype);
     struct attention_side side = {false, rows, args->q.rows, true, list};
     attention_prepare(target, &args->segments, args->causal, false, &side, 1);
@@ -151,7 +151,7 @@ void cuda_attention_forward(const struct cuda_target *target, const struct atten
         attention_forward_by_warpgroups(target, args, &side.list);
         return;
     }
-    visit_attention(tensors, count, args->head_dim, [&](auto zero, auto dim, auto vector) {
+    visit_attention<FORWARD_TILES>(tensors, count, args->head_dim, [&](auto zero, auto dim, auto vector) {
         using T = decltype(zero);
         using cut = forward_cut<T, dim.value>;
         struct forward_job<T> job = {

@@ -233,28 +233,17 @@ __global__ static void __launch_bounds__(forward_plan<DIM>::threads, forward_pla
 #endif
 }
 
-/* Calls f with the padded head size, as a constant<N>. */
-template <typename F> static void visit_forward_dim(int64_t head_dim, F f)
-{
-    if (head_dim > 64 && head_dim <= 80)
-        f(constant<80>());
-    else if (head_dim > 80 && head_dim <= 96)
-        f(constant<96>());
-    else
-        visit_warpgroup_dim(head_dim, f);
-}
-
 int attention_forward_warpgroup_rows(int64_t head_dim)
 {
     int rows = 0;
-    visit_forward_dim(head_dim, [&](auto dim) { rows = forward_plan<dim.value>::rows; });
+    visit_head_size<FORWARD_WARPGROUPS>(head_dim, [&](auto dim) { rows = forward_plan<dim.value>::rows; });
     return rows;
 }
 
 void attention_forward_by_warpgroups(const struct cuda_target *target, const struct attention_forward_args *args,
                                      const struct work_list *list)
 {
-    visit_forward_dim(args->head_dim, [&](auto dim) {
+    visit_head_size<FORWARD_WARPGROUPS>(args->head_dim, [&](auto dim) {
         using plan = forward_plan<dim.value>;
         auto map = [&](const struct tensor &x, int rows) {
             return head_map(x, args->head_dim, plan::q_tile::width, rows);

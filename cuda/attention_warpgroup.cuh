@@ -93,17 +93,4 @@ __device__ __forceinline__ void store_accumulator(const float (&sum)[TILES][4], 
     }
 }
 
-/* Calls f with the padded head size, as a constant<N>. */
-template <typename F> inline void visit_warpgroup_dim(int64_t head_dim, F f)
-{
-    if (head_dim <= 16)
-        f(constant<16>());
-    else if (head_dim <= 32)
-        f(constant<32>());
-    else if (head_dim <= 64)
-        f(constant<64>());
-    else
-        f(constant<128>());
-}
-
 #endif

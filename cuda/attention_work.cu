@@ -336,8 +336,23 @@ void cuda_own_attention_by_warpgroups(bool taken)
     warpgroups_taken = taken;
 }
 
-bool attention_runs_by_warpgroups(const struct tensor *const *tensors, int count, int64_t head_dim)
+bool head_packs_fit(const struct tensor *const *tensors, int count, int64_t head_dim)
 {
-    return warpgroups_run() && warpgroups_taken && tensors[0]->dtype == DTYPE_BF16 &&
-           head_packs_fit(tensors, count, head_dim);
+    for (int i = 0; i < count; i++) {
+        int n = 16 / static_cast<int>(dtype_size(tensors[i]->dtype));
+        if (head_dim % n != 0 || !packs_fit(*tensors[i], n))
+            return false;
+    }
+    return true;
+}
+
+bool attention_way_supports(enum attention_way way, const struct tensor *const *tensors, int count, int64_t head_dim)
+{
+    const struct attention_limits &limits = attention_limits[way];
+    int widest = 0;
+    for (int size : limits.head_sizes)
+        widest = size > widest ? size : widest;
+    if (limits.wgmma && !(warpgroups_run() && warpgroups_taken && tensors[0]->dtype == DTYPE_BF16))
+        return false;
+    return head_dim <= widest && (!limits.packs || head_packs_fit(tensors, count, head_dim));
 }

@@ -5,6 +5,7 @@
 #define CUDA_ATTENTION_WORK_CUH
 
 #include "cuda/attention_tile.cuh"
+#include "cuda/attention_ways.cuh"
 
 /* The tables of struct attention_segments. */
 struct segment_tables {
@@ -328,19 +329,8 @@ template <typename T> struct backward_job {
 void attention_check(const struct tensor *const *tensors, int count, const struct tensor *lse, int64_t head_dim,
                      float scale);
 
-/* Returns whether rows of heads can be moved in 16-byte packs. */
-inline bool head_packs_fit(const struct tensor *const *tensors, int count, int64_t head_dim)
-{
-    for (int i = 0; i < count; i++) {
-        int n = 16 / static_cast<int>(dtype_size(tensors[i]->dtype));
-        if (head_dim % n != 0 || !packs_fit(*tensors[i], n))
-            return false;
-    }
-    return true;
-}
-
-/* Returns whether this device runs wgmma and these tensors suit it. (attention_work.cu) */
-bool attention_runs_by_warpgroups(const struct tensor *const *tensors, int count, int64_t head_dim);
+/* Returns whether rows of heads can be moved in 16-byte packs. (attention_work.cu) */
+bool head_packs_fit(const struct tensor *const *tensors, int count, int64_t head_dim);
 
 /* Forward by warpgroups, over a list of tiles of attention_forward_warpgroup_rows rows.
  * (attention_forward_warpgroup.cu) */
@@ -351,9 +341,6 @@ void attention_forward_by_warpgroups(const struct cuda_target *target, const str
 /* Backward by warpgroups, over lists of tiles of attention_backward_warpgroup_rows rows.
  * (attention_backward_warpgroup.cu) */
 int attention_backward_warpgroup_rows(int64_t head_dim, bool keys);
-/* Returns whether the kernels can apply the inverse rope: not for padded heads, whose pairs are not in the halves of
- * the padded head. */
-bool attention_backward_warpgroup_turns(int64_t head_dim);
 void attention_backward_by_warpgroups(const struct cuda_target *target, const struct attention_backward_args *args,
                                       const struct work_list *queries, const struct work_list *keys, float2 *statistics,
                                       const struct rope_rotation &turned);
@@ -366,25 +353,14 @@ void attention_backward_once(const struct cuda_target *target, const struct atte
                              const struct work_list *queries, const struct work_list *keys, float2 *statistics,
                              float *sums, const struct rope_rotation &turned);
 
-/* A compile-time constant as a type. */
-template <auto N> struct constant {
-    static constexpr auto value = N;
-};
-
-/* Calls f with a value of the element type, the padded head size, as a constant<N>, and whether rows are moved in
- * 16-byte packs, as a constant<bool>. In f32 they never are, to reduce compile time. */
-template <typename F> inline void visit_attention(const struct tensor *const *tensors, int count, int64_t head_dim, F f)
+/* Calls f with a value of the element type, the head size of the way's kernel as a constant<N>, and whether rows are
+ * moved in 16-byte packs, as a constant<bool>. In f32 they never are, to reduce compile time. */
+template <enum attention_way WAY, typename F>
+inline void visit_attention(const struct tensor *const *tensors, int count, int64_t head_dim, F f)
 {
     bool vector = head_packs_fit(tensors, count, head_dim);
     auto sized = [&](auto zero, auto by_packs) {
-        if (head_dim <= 16)
-            f(zero, constant<16>(), by_packs);
-        else if (head_dim <= 32)
-            f(zero, constant<32>(), by_packs);
-        else if (head_dim <= 64)
-            f(zero, constant<64>(), by_packs);
-        else
-            f(zero, constant<128>(), by_packs);
+        visit_head_size<WAY>(head_dim, [&](auto dim) { f(zero, dim, by_packs); });
     };
     if (tensors[0]->dtype == DTYPE_F32)
         sized(float(), constant<false>());

@@ -222,7 +222,13 @@ static ncclResult_t pass_on(const struct group *group, const struct shift_args *
 
 static void nccl_shift(struct group *group, struct stream *stream, const struct shift_args *args)
 {
-    COLLECT(group, stream, "shift", pass_on, group, args);
+    const struct nccl_group *own = group->self;
+    if (reaches(group, &args->out))
+        COLLECT_COPIES(
+            group, stream, "shift",
+            peer_copies_shift(own->peer, stream->id, target_of(group, stream)->stream, &args->in, &args->out));
+    else
+        COLLECT(group, stream, "shift", pass_on, group, args);
 }
 
 /* Returns the configuration of all communicators of a group. */

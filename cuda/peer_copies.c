@@ -195,3 +195,12 @@ void peer_copies_exchange(struct peer_copies *peer, int number, cudaStream_t str
         copy_to(stream, tensor_at(in, peer->rank, 0), place, bytes);
     meet(peer, number, stream, AT_END);
 }
+
+void peer_copies_shift(struct peer_copies *peer, int number, cudaStream_t stream, const struct tensor *in,
+                       const struct tensor *out)
+{
+    const struct peer_memory *memory = find(peer, out->data, tensor_extent(out));
+    meet(peer, number, stream, AT_BEGIN);
+    copy_to(stream, in->data, address_of(memory, (peer->rank + 1) % peer->size, out->data), (size_t)tensor_extent(in));
+    meet(peer, number, stream, AT_END);
+}

@@ -41,6 +41,10 @@ void peer_copies_gather(struct peer_copies *peer, int number, cudaStream_t strea
 void peer_copies_exchange(struct peer_copies *peer, int number, cudaStream_t stream, const struct tensor *in,
                           const struct tensor *out, bool own);
 
+/* out of the next rank (of the last one: the first) becomes this rank's in, of as many bytes. As above. */
+void peer_copies_shift(struct peer_copies *peer, int number, cudaStream_t stream, const struct tensor *in,
+                       const struct tensor *out);
+
 /* Stores where this rank reaches each rank's window in addresses [size]. Returns false if not all ranks are on this
  * node, or if NCCL does not map their memory. Waits for the device. (peer_address.cu) */
 bool peer_addresses(ncclComm_t nccl, void *window, int size, char **addresses);

@@ -87,7 +87,7 @@ static inline void stores_write_as(const char *tokenizer, const char *path, char
         names += snprintf(name, sizeof name, "s%lld", (long long)i) + 1;
     }
     struct store_writer *writer;
-    int code = token_store_writer_create(&writer, path, tokenizer_find(tokenizer), count, tokens, names);
+    int code = token_store_writer_create(&writer, path, tokenizer_find(tokenizer), count, tokens, names, NULL);
     stores_fill(code, writer, tokenizer, sequences, count);
 }
 

@@ -75,7 +75,7 @@ done
     "$edit" unspanned.h5 '/offsets[3]' 59 || exit 1
 truncate -s -100 cut.h5
 
-cp -r "$abs_top_srcdir/tests/golden/llama_tiny" .
+cp -r "$abs_top_srcdir"/tests/golden/{llama,esm2}_tiny .
 # a run of 4 steps, damaged in several ways
 cp g.train.h5 again.h5
 ranks 2 train deck.cfg data.train=again.h5 train.steps=4 checkpoint.every=2 validation.every=0
@@ -160,7 +160,7 @@ output is a folder              | $prepare -o taken.h5 g.fa                 | 2 
 output is a folder to be        | $prepare -o fresh/ g.fa                   | 2 | fresh/: is a folder
 output is standard output       | $prepare -o - g.fa                        | 2 | -: this output cannot go to standard output
 a file for a folder             | import llama_tiny/config.json -o x.h5     | 2 | config.json: cannot read the folder: Not a directory
-another tokenizer than a Llama's | import llama_tiny -o x.h5 --tokenizer esm2 | 2 | cistron: --tokenizer esm2: a model of family llama needs nucleotide
+another tokenizer than ESM-2's   | import esm2_tiny -o x.h5 --tokenizer amplify | 2 | cistron: --tokenizer amplify: the ids of esm2_tiny are those of esm2
 two inputs                      | eval --checkpoint made --fasta g.fa --input few.fa -o y.h5 | 2 | --fasta and --input: give only one of them
 import over its source          | import llama_tiny -o llama_tiny/model-00001-of-00003.safetensors | 2 | model-00001-of-00003.safetensors: is an input and the output
 report of endless tokens        | report made --tokens inf                  | 2 | --tokens inf: must be a finite number, 0 or above

@@ -228,11 +228,14 @@ static const struct config_case config_cases[] = {
     {"esm2_tiny", "{\"position_embedding_type\": null}", "key position_embedding_type = null"},
     {"esm2_tiny", "{\"emb_layer_norm_before\": true}", "key emb_layer_norm_before = true"},
     {"esm2_tiny", "{\"is_folding_model\": true}", "key is_folding_model = true"},
-    {"esm2_tiny", "{\"is_decoder\": true}", "key is_decoder = true"},
+    {"esm2_tiny", "{\"is_decoder\": true, \"token_dropout\": false}", NULL},
+    {"esm2_tiny", "{\"is_decoder\": true, \"token_dropout\": true}",
+     "key token_dropout = true: is supported in masked models only, but is_decoder is true"},
+    {"esm2_tiny", "{\"is_decoder\": 1}", "key is_decoder = 1: must be true or false"},
     {"esm2_tiny", "{\"is_causal\": true}", "key is_causal = true: is not supported; allowed: false"},
     {"esm2_tiny", "{\"is_causal\": null}", NULL},
     {"esm2_tiny", "{\"add_cross_attention\": true}", "key add_cross_attention = true"},
-    {"esm2_tiny", "{\"vocab_size\": 64}", "key vocab_size = 64: is not supported; allowed: 33"},
+    {"esm2_tiny", "{\"vocab_size\": 64, \"pad_token_id\": 0}", NULL}, /* another tokenizer than ESM-2's */
     {"esm2_tiny", "{\"pad_token_id\": 0}", "key pad_token_id = 0: is not supported; allowed: 1"},
     {"esm2_tiny", "{\"mask_token_id\": null}", "key mask_token_id = null: is not supported; allowed: 32"},
     {"esm2_tiny", "{\"cistron_gelu\": \"relu\"}",
@@ -250,7 +253,7 @@ static const struct config_case config_cases[] = {
     {"amplify_tiny", "{\"layer_norm_after_embedding\": true}", "key layer_norm_after_embedding = true"},
     {"amplify_tiny", "{\"layer_norm_before_last_layer\": false}", "key layer_norm_before_last_layer = false"},
     {"amplify_tiny", "{\"pre_activation_layer_norm\": false}", "key pre_activation_layer_norm = false"},
-    {"amplify_tiny", "{\"vocab_size\": 32}", "key vocab_size = 32: is not supported; allowed: 27"},
+    {"amplify_tiny", "{\"pad_token_id\": 1}", "key pad_token_id = 1: is not supported; allowed: 0"},
 };
 
 static void test_configs(void)
@@ -352,7 +355,6 @@ static void test_check(void)
         const char *says;
     } sizes[] = {{&t.kv_heads, 2, "model.kv_heads = 2"},
                  {&t.head_dim, 16, "model.head_dim = 16"},
-                 {&t.vocabulary, 64, "model.vocabulary = 64"},
                  {&t.heads, 5, "model.heads = 5"}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         t = s;
@@ -360,6 +362,12 @@ static void test_check(void)
         error_clear();
         CHECK(config_check(&t, DIALECT_HF) == ERROR_USER && strstr(error_message(), sizes[i].says) != NULL);
     }
+    t = s;
+    t.objective = DECK_OBJECTIVE_CAUSAL;
+    error_clear();
+    CHECK(config_check(&t, DIALECT_HF) == ERROR_NONE);
+    CHECK(config_check(&t, DIALECT_TE) == ERROR_USER &&
+          strstr(error_message(), "key model.objective = \"causal\": not supported by NVEsmForMaskedLM") != NULL);
     t = s;
     t.rope.factor = 8;
     error_clear();
@@ -516,9 +524,14 @@ static void test_tokenizers(void)
     CHECK(import_folder(golden("llama_tiny"), file, "klingon") == ERROR_USER);
     CHECK(strstr(error_message(), "--tokenizer klingon: unknown; this program has nucleotide") != NULL);
     CHECK(import_folder(golden("esm2_tiny"), file, "amplify") == ERROR_USER);
-    CHECK(strstr(error_message(), "family esm2 needs esm2 tokens") != NULL);
-    CHECK(import_folder(golden("llama_tiny"), file, "esm2") == ERROR_USER); /* what train would refuse */
-    CHECK(strstr(error_message(), "--tokenizer esm2: a model of family llama needs nucleotide tokens") != NULL);
+    CHECK(strstr(error_message(), "esm2_tiny are those of esm2") != NULL);
+    CHECK(import_folder(out, file, "esm2") == ERROR_USER);
+    CHECK(strstr(error_message(), "--tokenizer esm2: the ids of ") != NULL);
+    CHECK(strstr(error_message(), " are those of nucleotide") != NULL);
+    /* a Llama of proteins, whose folder says so */
+    CHECK(import_folder(golden("llama_tiny"), other, "esm2") == ERROR_NONE);
+    CHECK(export_file(other, other_out, false, EXPORT_SHARD_BYTES, true) == ERROR_NONE);
+    CHECK(tokenizer_files_match(tokenizer_find("esm2"), other_out) && reads_text(other_out, false, false));
     free(other);
     free(other_out);
     free(file);

@@ -297,7 +297,7 @@ static void open_shared(struct toy *toy, struct executor *executor, const struct
     struct parallel_groups groups = groups_replicated(team->data);
     groups.context = team->context;
     options.groups = &groups;
-    options.settings.context = (struct context_parallel){team->context->size, layout->method};
+    options.settings.context = (struct context_parallel){.ranks = team->context->size, .method = layout->method};
     options.replays = true; /* where the executor can */
     toy_create(toy, &options);
 }
@@ -643,14 +643,14 @@ static void test_orders(struct executor *cpu, const struct team *team, enum toy_
 static void test_refusals(void)
 {
     struct model_settings s = toy_settings(TOY_LLAMA); /* 4 heads, 2 for keys and values */
-    s.context = (struct context_parallel){3, DECK_CONTEXT_HEADS};
+    s.context = (struct context_parallel){.ranks = 3, .method = DECK_CONTEXT_HEADS};
     CHECK(attention_check(&s) == ERROR_USER);
     s.heads = 12, s.kv_heads = 4;
     s.context.ranks = 6;
     CHECK(attention_check(&s) == ERROR_USER);
     s.context.method = DECK_CONTEXT_RING;
     CHECK(attention_check(&s) == ERROR_NONE);
-    s.context = (struct context_parallel){12, DECK_CONTEXT_HEADS};
+    s.context = (struct context_parallel){.ranks = 12, .method = DECK_CONTEXT_HEADS};
     CHECK(attention_check(&s) == ERROR_NONE);
 }
 

@@ -40,7 +40,7 @@ END
 proteins 1 62 1 40 17 62 33 5 60 61 30 >"$work/short.fa" # a window each
 proteins 2 62 500 1 3 90 62 63 124 125 700 40 9 >"$work/p.fa"
 "$CISTRON" prepare --tokenizer esm2 -o "$work/p.h5" "$work/short.fa" >"$work/out"
-trained "$work/esm" "$work/p.h5" 'family = "esm2";'
+trained "$work/esm" "$work/p.h5" 'family = "esm2"; positions = 1000000000;'
 check "a trained ESM-2" test $? -eq 0
 
 # rows FILE: rows and columns of its vectors
@@ -139,10 +139,32 @@ genome 1 300 >"$work/dna.fa"
 ranks 2 embed --checkpoint "$work/esm" --fasta "$work/dna.fa" -o "$work/dna.h5"
 check "nucleotides for a protein model" says "are these nucleotides?"
 
+# ranks that share each batch's tokens, by heads and by a ring; records that lie on several ranks
+# near A B: numbers of two .npy files, to 1e-6 of the largest
+near()
+{
+    paste -d ' ' <(od -An -v -t f4 -w4 -j 192 "$1") <(od -An -v -t f4 -w4 -j 192 "$2") | awk '
+        { d = $1 - $2; d = d < 0 ? -d : d; m = $2 < 0 ? -$2 : $2; worst = d > worst ? d : worst; most = m > most ? m : most
+          bad += NF != 2 }
+        END { exit bad > 0 || NR < 1000 || !(worst <= 1e-6 * most) }'
+}
+for pool in mean none; do
+    ranks 1 embed --checkpoint "$work/esm" --fasta "$work/p.fa" -o "$work/whole.npy" --pool $pool --layers all --force
+    check "--pool $pool, all layers: ends with 0" codes_are 0 1
+    for how in "2 --context-parallel 2" "3 --context-parallel 3" "4 --context-parallel 2 --tensor 2" \
+        "4 --context-parallel 2 --shard"; do
+        # shellcheck disable=SC2086
+        ranks ${how%% *} embed --checkpoint "$work/esm" --fasta "$work/p.fa" -o "$work/part.npy" --pool $pool --layers all \
+            --force ${how#* }
+        check "--pool $pool on $how ends with 0" codes_are 0 "${how%% *}"
+        check "--pool $pool on $how: the vectors of 1" near "$work/whole.npy" "$work/part.npy"
+    done
+done
+
 # a causal model
 genome 4 900 70 62 30 1 >"$work/g.fa"
 "$CISTRON" prepare --tokenizer nucleotide -o "$work/g.h5" "$work/g.fa" >"$work/out"
-trained "$work/llama" "$work/g.h5" ""
+trained "$work/llama" "$work/g.h5" "positions = 901;"
 check "a trained Llama" test $? -eq 0
 for pool in last none; do
     for n in 1 2; do
@@ -151,6 +173,12 @@ for pool in last none; do
     done
     check "Llama, --pool $pool: the same bytes" cmp "$work/g${pool}1.h5" "$work/g${pool}2.h5"
 done
+genome 4 901 >"$work/long.fa"
+refused "a record of more tokens than positions" \
+    "record record1 has 902 tokens, more than 901, the positions of this model (model.positions); --max-length" \
+    embed --checkpoint "$work/llama" --fasta "$work/long.fa" -o "$work/bad.h5"
+ranks 1 embed --checkpoint "$work/llama" --fasta "$work/long.fa" -o "$work/gcut.h5" --max-length 901
+check "a record of more tokens than positions, truncated" codes_are 0 1
 check "Llama: BOS and each base" test "$(rows "$work/gnone1.h5")" = "[1068, 32]"
 
 # -- eval of a masked model ----------------------------------------------------------------------------------------
@@ -212,6 +240,8 @@ scored="eval --checkpoint $work/esm -o $work/bad.json --fasta $work/p.fa"
     mistake "binary behind good records" "this is binary data" $vectors "$work/binary.fa"
     mistake "contacts without a contact head" "--contacts needs ESM-2's contact head" $vectors "$work/p.fa" --contacts
     mistake "contacts of split heads" "--contacts: does not work with --tensor" $vectors "$work/p.fa" --contacts --tensor 2
+    mistake "contacts of split tokens" "--contacts: does not work with --context-parallel" $vectors "$work/p.fa" --contacts \
+        --context-parallel 2
     mistake "no such pool" "--pool max: must be mean" $vectors "$work/p.fa" --pool max
     mistake "no such layer" "--layers 3: must be of 0 (the embedding) to 2" $vectors "$work/p.fa" --layers 3
     mistake "no such type" "--dtype f64: must be f32 or f16" $vectors "$work/p.fa" --dtype f64
@@ -222,7 +252,7 @@ scored="eval --checkpoint $work/esm -o $work/bad.json --fasta $work/p.fa"
     mistake "overlap" "--overlap: does not apply to a masked model (esm2)" $scored --overlap 16
     mistake "BOS" "--bos: does not apply to a masked model" $scored --bos
     mistake "no mask" "--no-mask: does not apply to a masked model" $scored --no-mask
-    mistake "a context without room" "--context 2: must be 3 to 64" $scored --context 2
+    mistake "a context without room" "--context 2: must be 3 to 999999998" $scored --context 2
 }
 mistake "a seed for a causal model" "--seed: applies to masked models only" eval --checkpoint "$work/llama" \
     --fasta "$work/g.fa" -o "$work/bad.json" --seed 3
@@ -241,7 +271,7 @@ check "which stays, too" cmp "$work/p.fa" "$work/kept.h5"
 lines=$(awk '/^MemAvailable/ { print int($2 / 100) }' /proc/meminfo) # twice what both ranks have, at 1 kB a residue and rank
 awk -v lines="$lines" 'BEGIN { print ">huge"; for (i = 0; i < lines; i++) print "MKVLAAGVSERTIDPKQNFYMHWCLLAGVSERTIDPKQNFYMHWCLAGVSERTIDPKQNFYMHWCLLLLLLAGVVAGVVAGVVLAGVSERTIDPKQNFYMH" }' >"$work/huge.fa"
 # shellcheck disable=SC2086
-mistake "a record too long for the memory" "--max-length truncates records" $vectors "$work/huge.fa"
+mistake "a record too long for the memory" "free for each; --max-length truncates records" $vectors "$work/huge.fa"
 
 # disk full, and a failed write, while the vectors are written
 for failure in pwrite:1:ENOSPC pwrite:3:ENOSPC fsync:1:EIO; do

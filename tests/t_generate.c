@@ -101,7 +101,7 @@ static void pair_create(struct pair *p, struct executor *executor, const struct 
     engine_create(&p->whole, executor, &p->whole_model, &groups, &of);
     of.memory.use = MEMORY_GENERATE;
     of.memory.row_tokens = call_tokens;
-    of.memory.max_segments = sequences;
+    of.memory.max_segments = of.sequences = sequences;
     of.positions = POSITIONS;
     of.least_rows = sequences > 1 ? LEAST_ROWS : 0;
     model_create(&p->cached_model, settings, call_tokens, sequences > 1 ? LEAST_ROWS : 1);

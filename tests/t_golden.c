@@ -327,6 +327,7 @@ static void test_continuation(const struct golden *g, struct executor *executor)
                                                         .rows = 1,
                                                         .row_tokens = CALL,
                                                         .max_segments = 1},
+                                             .sequences = 1,
                                              .positions = positions};
     const struct parallel_groups groups = groups_replicated(group);
     struct engine engine;

@@ -1,6 +1,6 @@
 #!/bin/bash
 # `cistron eval` and `cistron generate` give the same results on every rank count, also where ranks share the weights,
-# and the recipe's metagenomes give 819,087 scored bases. Standard output holds text alone; mistakes in options and
+# the tokens of a window or the key-value cache, and the recipe's metagenomes give 819,087 scored bases. Standard output holds text alone; mistakes in options and
 # prompts give one message and exit code 2.
 . "$abs_top_srcdir/tests/lib.sh"
 small_deck || exit 1
@@ -49,6 +49,8 @@ done
 # windows of four times those of the training
 ranks 1 train "$work/deck.cfg" train.steps=6 model.positions=256 "output.folder=\"$work/wide\""
 check "a model of 256 positions" codes_are 0 1
+ranks 1 train "$work/deck.cfg" train.steps=1 model.positions=40000 "output.folder=\"$work/far\""
+check "a model of 40000 positions" codes_are 0 1
 for n in 1 2; do
     for batch in 1 3; do
         ranks $n eval --checkpoint "$work/wide" --fasta "$work/g.fa" -o "$work/wide$n$batch.json" --context 256 \
@@ -60,6 +62,8 @@ for n in 1 2; do
             same_result "$work/wide11.json" "$work/wide$n$batch.json"
     done
 done
+ranks 1 eval --checkpoint "$work/wide" --fasta "$work/g.fa" -o "$work/wide250.json" --context 250 --overlap 16
+check "eval of windows of 250" codes_are 0 1
 refused "more than the positions" "--context 257: must be 2 to 256, the positions of this model (model.positions)" \
     eval --checkpoint "$work/wide" --fasta "$work/g.fa" -o "$work/bad.json" --context 257 --overlap 16
 wide=(score --checkpoint "$work/wide" --fasta "$work/wide.fa" --mutations "$work/wide.csv")
@@ -75,7 +79,17 @@ done
 ranks 1 "${wide[@]}" -o "$work/narrow.csv"
 check "a score depends on the window" test "$(tail -n 1 "$work/wide1.csv")" != "$(tail -n 1 "$work/narrow.csv")"
 refused "score beyond the positions" "--context 257: must be 4 to 256" "${wide[@]}" -o "$work/bad.csv" --context 257
-# two teams of two, each of which has a part of every layer
+# ranks that share each window's tokens: attention by heads on 2, by a ring on 3 and 4; windows of 250 tokens, and less
+for how in "2 --context-parallel 2" "3 --context-parallel 3" "4 --context-parallel 4" "4 --context-parallel 2 --tensor 2" \
+    "4 --context-parallel 2 --shard" "4 --context-parallel 2 --batch 3"; do
+    # shellcheck disable=SC2086
+    ranks ${how%% *} eval --checkpoint "$work/wide" --fasta "$work/g.fa" -o "$work/parts.json" --force --context 250 \
+        --overlap 16 ${how#* }
+    check "eval on $how ends with 0" codes_are 0 "${how%% *}"
+    check "eval on $how: the losses of 1" close_numbers "$work/wide250.json" "$work/parts.json" 1e-6
+done
+refused "context ranks that do not divide the ranks" "--context-parallel 3: must divide the number of ranks, 2" \
+    eval --checkpoint "$work/wide" --fasta "$work/g.fa" -o "$work/bad.json" --context-parallel 3
 # each rank reads the records
 mkfifo "$work/pipe"
 ranks 1 eval --checkpoint "$work/run" --fasta - -o "$work/piped.json" --overlap 16 <"$work/g.fa"
@@ -175,8 +189,28 @@ check "another seed, another text" test "$(cmp "$work/a" "$work/b" 2>&1)"
 "$CISTRON" generate --checkpoint "$work/run" --tokens 90 >"$work/a" 2>"$work/b"
 check "longer than the context is allowed" test $? -eq 0
 check "and said" grep -q '# up to 91 tokens with the prompt: the model sees the last 33 to 64' "$work/b"
-"$CISTRON" generate --checkpoint "$work/run" --tokens 90 --context 100 >"$work/a" 2>"$work/b"
-check "a context beyond the training's is warned of" grep -q 'warning: 91 tokens' "$work/b"
+"$CISTRON" generate --checkpoint "$work/wide" --tokens 90 --context 100 --temperature 0 >"$work/a" 2>"$work/b"
+check "a context beyond the training's is warned of" grep -q 'warning: --context 100 is more than the context of 64' "$work/b"
+"$CISTRON" generate --checkpoint "$work/wide" --tokens 90 --context 256 --temperature 0 >"$work/a256" 2>/dev/null
+check "a context of as many tokens as positions: the same text" cmp "$work/a" "$work/a256"
+# ranks that share the keys and values of each sequence, in blocks of 64 tokens; the context moves with 100 tokens of it
+long=$(sed -n '2,4p' "$work/wide.fa" | tr -d '\n' | cut -c1-150)
+printf '>a\n%s\n>b\nACGTACG\n>c\n%s\n' "$long" "${long:20:70}" >"$work/long.fa"
+for context in 256 100; do
+    cached=(generate --checkpoint "$work/wide" --input "$work/long.fa" --n 2 --tokens 100 --context "$context" --force)
+    ranks 1 "${cached[@]}" -o "$work/cached1.fa"
+    check "generate in a context of $context ends with 0" codes_are 0 1
+    for how in "2 --context-parallel 2" "3 --context-parallel 3 --batch 2" "4 --context-parallel 2 --tensor 2" \
+        "4 --context-parallel 2 --shard"; do
+        # shellcheck disable=SC2086
+        ranks ${how%% *} "${cached[@]}" -o "$work/cached.fa" ${how#* }
+        check "generate in a context of $context on $how ends with 0" codes_are 0 "${how%% *}"
+        check "generate in a context of $context on $how: the texts of 1" \
+            cmp <(fields "$work/cached1.fa") <(fields "$work/cached.fa")
+    done
+done
+refused "generate beyond the positions" "--context 257: must be 2 to 256, the positions of this model (model.positions)" \
+    generate --checkpoint "$work/wide" --tokens 90 --context 257
 
 # many prompts: no batch, order of formats or number of ranks changes a text
 printf '>one x\nACGT\n>two\nACGTTTTGGGACACA\nCACACA\n>three\nA\n' >"$work/p.fa"
@@ -304,8 +338,8 @@ prompts="generate --checkpoint $work/run --tokens 3 --input"
     refused "prompts twice" "--prompt and --input" $prompts "$work/p.fa" --prompt ACGT
     refused "no samples" "--n 0" $prompts "$work/p.fa" --n 0
     refused "a batch of less than one" "--batch -3" $prompts "$work/p.fa" --batch -3
-    refused "more rows than a cache has" "--batch 65536: sequences of up to 40000 tokens allow at most 53687" $prompts "$work/p.fa" \
-        --n 65536 --batch 65536 --tokens 40000 --context 40000
+    refused "more rows than a cache has" "--batch 65536: sequences of up to 40000 tokens allow at most 53687" \
+        generate --checkpoint "$work/far" --input "$work/p.fa" --n 65536 --batch 65536 --tokens 40000 --context 40000
     refused "a context of one token" "--context 1" $prompts "$work/p.fa" --context 1
     refused "an unknown format of results" "--output-format csv" $prompts "$work/p.fa" --output-format csv
     refused "an alphabet that no token has" "has no token for 'é'" $prompts "$work/p.fa" --alphabet ACGé

@@ -142,9 +142,22 @@ ln "$work/moved/bin/cistron" "$work/cistron" # the program alone
 "$work/cistron" jobscripts >"$work/out"
 check "the program alone: where they were to be" says "/$installed/share/cistron/jobscripts"
 
+# the module file: in plain Tcl, and by the module command where there is one
+module=$work/moved/share/modulefiles/cistron/$("$CISTRON" --version | awk 'NR == 1 { print $2 }')
+check "a module file is installed" test -f "$module"
+check "the module file has no open place" test "$(grep -c '%[a-z]*%' "$module")" -eq 0
+for command in /usr/lib/*/modulecmd.tcl /usr/share/lmod/lmod/libexec/lmod; do
+    [ -x "$command" ] || continue
+    MODULEPATH=$work/moved/share/modulefiles LMOD_SYSTEM_DEFAULT_MODULES='' "$command" bash load cistron >"$work/out" 2>"$work/err"
+    check "${command##*/} loads it" grep -qE "PATH='?/$installed/bin[:;']" "$work/out"
+    check "${command##*/}: the manual page" grep -qE "MANPATH='?/$installed/share/man[:;']" "$work/out"
+done
+
 # a machine that gives programs less stack than the usual 8 MiB
 (ulimit -s 512 && exec "$CISTRON" plan quickstart) >"$work/out" 2>&1
 check "half a MiB of stack is enough to plan" test $? -eq 0
 
+check "EasyBuild's recipe is of this version" \
+    test -f "$abs_top_srcdir/contrib/easybuild/Cistron-$("$CISTRON" --version | awk 'NR == 1 { print $2 }')-gompi-2025a.eb"
 command -v python3 >/dev/null && check "Spack's recipe" python3 "$abs_top_srcdir/tests/interop/spack_recipe.py" "$abs_top_srcdir" >"$work/out"
 finish

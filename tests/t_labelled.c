@@ -60,8 +60,9 @@ static void draw_labels(int32_t *labels, int parts, const double *shares, uint64
 static void check_tables(const int32_t *labels, int parts, int part, int64_t wanted)
 {
     static int32_t rows[TOKENS], places[TOKENS], compact[TOKENS];
-    const struct labelled_rows tables = {rows, places, compact};
-    const int64_t own = TOKENS / parts, n = labelled_rows_select(&tables, labels, TOKENS, parts, part, 0.15);
+    const struct labelled_rows tables = {rows, places, compact, NULL};
+    const int64_t own = TOKENS / parts,
+                  n = labelled_rows_select(&tables, labels, TOKENS, parts, part, labelled_rows_capacity(own, 0.15));
     const int32_t *here = labels + part * own;
     int64_t wrong = n != wanted, count = 0;
     for (int64_t t = 0; t < own; t++) {

@@ -16,7 +16,7 @@ enum { TEXTS = 9, MASK = 32, CLS = 0, EOS = 2, PAD = 1, UNK = 3 /* ESM-2's */ };
 
 static struct token_masking esm2_masking(double probability)
 {
-    return (struct token_masking){tokenizer_find("esm2"), 42, probability};
+    return (struct token_masking){tokenizer_find("esm2"), 42, probability, NULL};
 }
 
 /* |count - trials p| within 4 standard deviations. */
@@ -69,7 +69,7 @@ static void test_specials(void)
 {
     static const char *const names[] = {"esm2", "amplify"};
     for (int i = 0; i < 2; i++) {
-        struct token_masking masking = {tokenizer_find(names[i]), 42, 0.5};
+        struct token_masking masking = {tokenizer_find(names[i]), 42, 0.5, NULL};
         const int vocabulary = (int)masking.tokenizer->vocabulary;
         int selected[33] = {0};
         for (int64_t w = 0; w < 200; w++) {
@@ -87,6 +87,49 @@ static void test_specials(void)
             CHECK((selected[id] == 0) == special);
         }
     }
+}
+
+/* Bases: N is never selected where it has no label, a lower-case letter's label is its capital if that is requested,
+ * and a random token is one of four. */
+static void test_bases(void)
+{
+    enum { LENGTH = 1000, WINDOWS = 200 };
+    static int32_t tokens[LENGTH], labels[LENGTH];
+    struct token_masking masking = {tokenizer_find("nucleotide_mask"), 42, 0.15, NULL};
+    const int32_t mask = masking.tokenizer->mask;
+    int32_t *table = label_table(masking.tokenizer, true, true);
+    CHECK(label_table(tokenizer_find("esm2"), true, true) == NULL);
+    for (int with = 0; with < 2; with++) {
+        int64_t selected = 0, of_n = 0, became[256] = {0}, wrong = 0;
+        masking.label_of = with ? table : NULL;
+        for (int64_t w = 0; w < WINDOWS; w++) {
+            for (int t = 0; t < LENGTH; t++)
+                tokens[t] = t % 2 ? 'N' : 'a';
+            masking_apply(&masking, 0, w, 0, LENGTH, tokens, labels);
+            for (int t = 0; t < LENGTH; t++) {
+                of_n += t % 2 && labels[t] != BATCH_IGNORED;
+                wrong += with && t % 2 && tokens[t] != 'N';
+                if (t % 2 || labels[t] == BATCH_IGNORED)
+                    continue;
+                selected++;
+                became[tokens[t]]++;
+                wrong += labels[t] != (with ? 'A' : 'a');
+            }
+        }
+        CHECK(wrong == 0);
+        check_share(of_n, WINDOWS * LENGTH / 2, with ? 0 : 0.15);
+        check_share(selected, WINDOWS * LENGTH / 2, 0.15);
+        double sum = 0;
+        for (int id = 0; id < 256; id++) {
+            const bool base = id == 'A' || id == 'C' || id == 'G' || id == 'T';
+            const double p = id == mask ? 0.8 : id == 'a' ? 0.1 : base ? 0.025 : 0;
+            CHECK_NEAR(masking_likelihood(masking.tokenizer, 'a', id), p, 0, 1e-15);
+            check_share(became[id], selected, p);
+            sum += p;
+        }
+        CHECK_NEAR(sum, 1, 0, 1e-12);
+    }
+    memory_free(table);
 }
 
 enum { STRETCH = 4000 };
@@ -435,6 +478,7 @@ int main(void)
     stores_write_as("esm2", store, texts, TEXTS);
     test_rates();
     test_specials();
+    test_bases();
     test_keys();
     test_scale();
     test_layouts(store);

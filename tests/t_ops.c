@@ -43,6 +43,63 @@ static void test_xent(void)
                 }
 }
 
+static void draw_none(const struct tensor *labels)
+{
+    for (int64_t t = 1; t < labels->cols; t += 4)
+        reference_store(labels, 0, t, -100);
+}
+
+static void test_mse(void)
+{
+    static const int64_t numbers[3] = {1, 3, 40};
+    for (int64_t d = 0; d < 2; d++)
+        for (int64_t n = 0; n < COUNT(numbers); n++)
+            for (int64_t t = 0; t < COUNT(lengths); t++) {
+                struct trial *trial =
+                    trial_create("mse: %s T %d N %d", dtype_name(storage[d]), (int)lengths[t], (int)numbers[n]);
+                struct mse_args mse = {.predictions =
+                                           trial_matrix(trial, storage[d], lengths[t], numbers[n], t % 2, 1.0),
+                                       .labels = trial_draw_integers(trial, lengths[t], 7),
+                                       .targets = trial_normal(trial, DTYPE_F32, 7, numbers[n], 1.0),
+                                       .loss = trial_empty(trial, DTYPE_F32, 1, lengths[t]),
+                                       .total = trial_empty(trial, DTYPE_F64, 1, 2)};
+                draw_none(&mse.labels);
+                reference_store(&mse.total, 0, 0, 1000.0);
+                reference_store(&mse.total, 0, 1, 300.0);
+                if (t % 3 > 0)
+                    mse.gradient =
+                        t % 3 == 1 ? mse.predictions : trial_empty(trial, storage[d], lengths[t], numbers[n]);
+                struct mse_args mistaken = mse; /* targets of other rows */
+                mistaken.labels = trial_draw_integers(trial, lengths[t], 7);
+                if (lengths[t] > 60)
+                    check_noticed(trial, OP_MSE, &mse, &mistaken);
+                check_op(trial, OP_MSE, &mse);
+            }
+}
+
+static void test_class_weight(void)
+{
+    enum { CLASSES = 5 };
+    for (int64_t d = 0; d < 2; d++)
+        for (int64_t t = 0; t < COUNT(lengths); t++) {
+            struct trial *trial = trial_create("class_weight: %s T %d", dtype_name(storage[d]), (int)lengths[t]);
+            struct class_weight_args args = {.labels = trial_draw_integers(trial, lengths[t], CLASSES),
+                                             .weights = trial_normal(trial, DTYPE_F32, 1, CLASSES, 1.0),
+                                             .loss = trial_normal(trial, DTYPE_F32, 1, lengths[t], 1.0),
+                                             .total = trial_empty(trial, DTYPE_F64, 1, 2)};
+            draw_none(&args.labels);
+            reference_store(&args.total, 0, 0, 10.0);
+            reference_store(&args.total, 0, 1, 3.0);
+            if (t % 3 > 0)
+                args.gradient = trial_matrix(trial, storage[d], lengths[t], CLASSES, t % 2, 1.0);
+            struct class_weight_args mistaken = args;
+            mistaken.weights = trial_normal(trial, DTYPE_F32, 1, CLASSES, 1.0);
+            if (lengths[t] > 60)
+                check_noticed(trial, OP_CLASS_WEIGHT, &args, &mistaken);
+            check_op(trial, OP_CLASS_WEIGHT, &args);
+        }
+}
+
 /* A part of the vocabulary that starts at `vocabulary / 2`: labels are drawn from twice as many, so some are of parts
  * before it and behind it. */
 static void test_xent_part(enum dtype dtype, int64_t tokens, int64_t vocabulary, bool ignores, double deviation)
@@ -751,6 +808,8 @@ int main(int count, char **arguments)
         test_comparison();
     test_xent();
     test_xent_parts();
+    test_mse();
+    test_class_weight();
     test_sum_squares();
     test_gradient_scale();
     test_adamw();

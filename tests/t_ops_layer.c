@@ -331,6 +331,35 @@ static void test_gelu(void)
                     }
 }
 
+static void test_tanh(void)
+{
+    static const int64_t widths[4] = {1, 17, 320, 1000};
+    for (int64_t d = 0; d < 2; d++)
+        for (int64_t t = 0; t < COUNT(lengths); t++)
+            for (int64_t w = 0; w < COUNT(widths); w++) {
+                const bool in_place = (t + w) % 2, strided = w % 2;
+                struct trial *trial = trial_create("tanh: %s T %d F %d%s", dtype_name(storage[d]), (int)lengths[t],
+                                                   (int)widths[w], in_place ? ", in place" : "");
+                struct tanh_forward_args forward = {
+                    .x = trial_matrix(trial, storage[d], lengths[t], widths[w], strided, 2.0)};
+                place_extremes(&forward.x);
+                forward.y = in_place ? forward.x : trial_empty(trial, storage[d], lengths[t], widths[w]);
+                check_op(trial, OP_TANH_FORWARD, &forward);
+
+                trial = trial_create("tanh backward: %s T %d F %d%s", dtype_name(storage[d]), (int)lengths[t],
+                                     (int)widths[w], in_place ? ", dx is dy" : "");
+                struct tanh_backward_args backward = {
+                    .y = trial_matrix(trial, storage[d], lengths[t], widths[w], false, 0.5),
+                    .dy = trial_matrix(trial, storage[d], lengths[t], widths[w], strided, 1.0)};
+                backward.dx = in_place ? backward.dy : trial_empty(trial, storage[d], lengths[t], widths[w]);
+                struct tanh_backward_args mistaken = backward; /* the derivative at another point */
+                mistaken.y = backward.dy;
+                if (lengths[t] * widths[w] >= 1000)
+                    check_noticed(trial, OP_TANH_BACKWARD, &backward, &mistaken);
+                check_op(trial, OP_TANH_BACKWARD, &backward);
+            }
+}
+
 /* What gelu sums is what it stores, in the order that a product's sum of its left operand has: the same bits. */
 static void test_gelu_sum_case(enum dtype dtype, int64_t tokens, int64_t width, bool strided, bool in_place)
 {
@@ -473,6 +502,7 @@ int main(int count, char **arguments)
     test_gelu();
     test_gelu_sum();
     test_gelu_tails();
+    test_tanh();
     test_layernorm_sum();
     executors_close();
     return check_end();

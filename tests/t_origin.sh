@@ -1,7 +1,7 @@
 #!/bin/bash
 # model.initialise_from starts a run from another model's weights: the first loss is that model's; with the optimizer's
 # state a run continues like the other; a stopped run resumes without the file. Mismatches are named, and carried
-# tensors are in every checkpoint. The test also checks which tokens each family learns from.
+# tensors are in every checkpoint. The test also checks that models and tokens fit.
 . "$abs_top_srcdir/tests/lib.sh"
 edit="$abs_top_builddir/tests/hdf5_edit"
 cd "$work" || exit 1
@@ -108,9 +108,10 @@ refuse 2 'key model.initialise_from = "nowhere.h5": cannot find a checkpoint or 
 refuse 1 "same.h5: is not a checkpoint" model.initialise_from=same.h5
 refuse 1 'key model.initialise_from = "nothing": has no checkpoint' model.initialise_from=nothing
 refuse 1 "damaged.h5: is damaged" model.initialise_from=damaged.h5
-refuse 2 "model.family = \"llama\" needs nucleotide tokens" model.initialise_from="$file" data.train=protein.h5
+refuse 2 'protein.h5": has esm2 tokens, but' model.initialise_from="$file" data.train=protein.h5
 refuse 1 "without a mask token" model.preset=esm2_8m
-refuse 1 "model.family = \"amplify\" needs amplify tokens" model.preset=amplify_120m data.train=protein.h5
+refuse 1 "has a vocabulary of 27, but the token store data.train has ids up to 32; set model.vocabulary = 33" \
+    model.preset=amplify_120m data.train=protein.h5
 refuse 1 "has esm2 tokens, but data.train has nucleotide tokens" model.preset=og2_sanity data.valid=protein.h5
 
 # carried along, also where a run goes on from its own checkpoint

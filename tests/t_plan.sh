@@ -326,6 +326,25 @@ mistake "parallel.context = 3: must divide the number of ranks, 8" "$work/deck.c
 mistake "layers" "$work/deck.cfg" model.layers=1000000000000
 mistake "parameters" "$work/deck.cfg" model.layers=65536 model.hidden=16777216 model.ffn=16777216 model.heads=65536 model.kv_heads=65536
 
+# an evaluation instead of a step: ranks share activations, and longer batches compute their MLP in slices
+transient()
+{
+    "$CISTRON" plan "$work/deck.cfg" model.positions=1000000 device.memory=4 --context "$@" 2>"$work/out" >"$work/plan"
+    value transient
+}
+one=$(transient 65536) two=$(transient 65536 --context-parallel 2) long=$(transient 262144)
+check "a window of 65,536 tokens: $one MiB, on 2 ranks $two" awk -v one="$one" -v two="$two" 'BEGIN { exit !(two > 0 && two < 0.8 * one) }'
+check "a window of 262,144 tokens: $long MiB" awk -v one="$one" -v long="$long" 'BEGIN { exit !(long > one && long < 3 * one) }'
+check "a longer window than in training is warned of" says "--context 262144 is more than the context of 64"
+plan "$work/deck.cfg" model.positions=1000000 --context 1000001
+check "a window beyond the positions" test $code -eq 2
+check "a window beyond the positions: is said" says "--context 1000001: must be 1 to 1000000"
+plan "$work/deck.cfg" model.positions=1000000 --context 1000000 device.memory=0.01
+check "a window beyond the memory" test $code -eq 2
+check "a window beyond the memory: is said" says "and may use 10.24 MiB; set --context-parallel above 1"
+plan "$work/deck.cfg" --context 64 --ranks 2
+check "ranks of a step and an evaluation" test $code -eq 2
+
 # the same for programs
 if command -v python3 >/dev/null; then
     "$CISTRON" plan "$work/deck.cfg" --ranks 2 device.peak=1 >"$work/plan"

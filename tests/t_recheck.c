@@ -155,22 +155,26 @@ static void test_many(void)
     struct recheck_value *values = memory_allocate(RANKS * RECHECK_PARTS * (int64_t)sizeof *values);
     struct recheck_difference *differences = memory_allocate(RANKS * (int64_t)sizeof *differences);
     const int stage_ranks = RANKS / shape.stages;
+    double widest[RECHECK_PARTS];
     for (int r = 0; r < RANKS; r++) {
         const int stage = r / stage_ranks;
         values[r * RECHECK_PARTS + RECHECK_STATE].bits = (uint64_t)(stage * 1000000 + r % (8 * 64));
         values[r * RECHECK_PARTS + RECHECK_LOSS].size = 100 + stage + r % 16 + 1e-4 * (r % 7);
         values[r * RECHECK_PARTS + RECHECK_GRADIENTS].size = 10 + stage + r % 16 + 1e-4 * (r % 5);
     }
-    CHECK(recheck_compare(differences, &shape, RANKS, 1, values) == 0);
+    CHECK(recheck_compare(differences, &shape, RANKS, 1, values, widest) == 0);
+    CHECK(widest[RECHECK_STATE] == 0);
+    CHECK(widest[RECHECK_LOSS] > 2e-6 && widest[RECHECK_LOSS] < 6e-6); /* 3 to 6 times 1e-4 of 100 and more */
+    CHECK(widest[RECHECK_GRADIENTS] > 1e-5 && widest[RECHECK_GRADIENTS] < 4e-5);
     values[BAD_RANK * RECHECK_PARTS + RECHECK_GRADIENTS].size *= 1.05;
-    CHECK(recheck_compare(differences, &shape, RANKS, 1, values) == 1);
+    CHECK(recheck_compare(differences, &shape, RANKS, 1, values, widest) == 1);
     CHECK(differences[BAD_RANK].differs && differences[BAD_RANK].part == RECHECK_GRADIENTS &&
           differences[BAD_RANK].majority);
     values[BAD_RANK * RECHECK_PARTS + RECHECK_STATE].bits++; /* two replicas of 1024 / 8 / 64 */
-    CHECK(recheck_compare(differences, &shape, RANKS, 1, values) == 2);
+    CHECK(recheck_compare(differences, &shape, RANKS, 1, values, widest) == 2);
     CHECK(differences[BAD_RANK].part == RECHECK_STATE && !differences[BAD_RANK].majority);
     values[BAD_RANK * RECHECK_PARTS + RECHECK_GRADIENTS].size = NAN;
-    CHECK(recheck_compare(differences, &shape, RANKS, 1, values) == 2);
+    CHECK(recheck_compare(differences, &shape, RANKS, 1, values, widest) == 2);
     memory_free(values);
     memory_free(differences);
 }

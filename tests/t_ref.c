@@ -367,6 +367,17 @@ static void test_gelu(bool tanh_form)
     case_end();
 }
 
+static void test_tanh(void)
+{
+    struct tensor x = normal(4, 5), y = zeros(DTYPE_F64, 4, 5), dy = normal(4, 5), dx = copy_of(&dy);
+    struct tanh_forward_args forward = {.x = x, .y = y};
+    struct objective f = {.op = OP_TANH_FORWARD, .args = &forward, .output = y, .weight = dy};
+    run(OP_TANH_FORWARD, &forward);
+    run(OP_TANH_BACKWARD, &(struct tanh_backward_args){.y = y, .dy = dx, .dx = dx});
+    check_gradient("tanh", &f, &x, &dx, NULL);
+    case_end();
+}
+
 int main(void)
 {
     oracle = reference_executor_create();
@@ -385,6 +396,7 @@ int main(void)
     test_attention(4, 2, false);
     test_attention(3, 1, false);
     test_swiglu();
+    test_tanh();
     test_gelu(false);
     test_gelu(true);
     oracle->class->destroy(oracle);

@@ -38,6 +38,14 @@ check "Spearman and AUC are printed" says "masked-marginals: Spearman -0.1000, A
 check "the rows are those of the table" cmp <(cut -d, -f1-3 "$work/one.csv") "$work/m.csv"
 ranks 2 "${score[@]}" --mutations "$work/m.csv" -o "$work/tensor.csv" --tensor 2
 check "a part of each layer on each rank: near" near "$work/tensor.csv" 4 "$work/one.csv" 4 1e-6
+for n in 2 3; do # attention by heads, by a ring
+    ranks $n "${score[@]}" --mutations "$work/w.csv" --method $every -o "$work/part.csv" --context 66 --batch 300 --force \
+        --context-parallel $n
+    check "a part of each sequence on $n ranks ends with 0" codes_are 0 $n
+    for column in 4 5 6 7 8; do
+        check "a part of each sequence on $n ranks: near, column $column" near "$work/part.csv" $column "$work/s1.csv" $column 1e-6
+    done
+done
 
 # a scan agrees with the table, and positions with the scan; ProteinGym's columns, CRLF, tabs, quotes
 awk '/^>/ { on = /insulin/ } on' "$work/p.fa" >"$work/b.fa"
@@ -90,7 +98,8 @@ with h5py.File(work + "/s.h5") as f:
     assert [n.decode() for n in f["names"]] == [r["name"] for r in rows]
     assert all(abs(a - float(r["score"])) < 1e-6 for a, r in zip(f["scores"][:, 0], rows))
     assert all(abs(a - float(r["measured"])) < 1e-6 for a, r in zip(f["measured"], rows))
-    assert f["mutations"][0] == b"WT"
+    assert [m.decode() for m in f["mutations"]] == [r["mutation"] for r in rows]
+    assert any(m.split(":") != sorted(m.split(":"), key=lambda p: int(p[1:-1])) for m in f["mutations"].asstr() if m != "WT")
 with h5py.File(work + "/pos.h5") as f:
     tokens = [t.decode() for t in f["tokens"]]
     names, offsets = [n.decode() for n in f["names"]], f["offsets"][:]

@@ -64,7 +64,7 @@ reversed <"$work/f.fa" >"$work/r.fa"
 check "another file" test "$(cmp "$work/f.fa" "$work/r.fa" 2>&1)"
 "$CISTRON" prepare --tokenizer nucleotide -o "$work/d.h5" "$work/train.fa" >"$work/out" 2>&1
 cat >"$work/deck.cfg" <<END
-model = { layers = 2; hidden = 32; ffn = 64; heads = 4; };
+model = { layers = 2; hidden = 32; ffn = 64; heads = 4; positions = 512; };
 data = { train = "$work/d.h5"; valid = "$work/d.h5"; row_tokens = 64; window = 64; };
 train = { steps = 60; global_batch = 16; micro_batch = 4; };
 optimizer = { lr = 5e-3; };

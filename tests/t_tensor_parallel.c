@@ -1,5 +1,5 @@
-/* Ranks that shard each layer (tensor parallelism) give one rank's logits without training, and with biases and norms of
- * heads one rank's training. Where they gather 8-bit quantized operands, all bits are those of quantizing gathered
+/* Ranks that shard each layer (tensor parallelism) give one rank's logits without training, and with biases and norms
+ * of heads one rank's training. Where they gather 8-bit quantized operands, all bits are those of quantizing gathered
  * values. Injected faults: a forgotten maximum, forgotten zeros.
  *
  * ranks: 4 */
@@ -47,6 +47,7 @@ static void read_with(const struct model_settings *settings, const struct parall
                                                   .rows = 1,
                                                   .row_tokens = READ_TOKENS,
                                                   .max_segments = 4},
+                                       .sequences = 4,
                                        .positions = READ_TOKENS};
     struct model model;
     struct engine engine;

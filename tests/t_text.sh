@@ -253,7 +253,7 @@ printf '>a\nACGT\n' >dna.fa
 check "a store of bases" ends 0 prepare --tokenizer nucleotide -o dna.h5 dna.fa
 refuses "no such tokenizer" "cistron: tokenizer none: unknown, and not a file or folder (seen from $work); known: nucleotide" \
     prepare --tokenizer none -o new.h5 train.txt
-refuses "a folder without a tokenizer" "run: contains neither tokenizer.json nor tokenizer.model" \
+refuses "a folder without a tokenizer" "run: contains neither tokenizer.json nor tokenizer.model, nor vocab.json with merges.txt" \
     prepare --tokenizer run -o new.h5 train.txt
 head -c 4000 "$tokenizer/tokenizer.json" >cut.json
 refuses "a tokenizer that is cut short" "cut.json" prepare --tokenizer cut.json -o new.h5 train.txt
@@ -271,7 +271,7 @@ refuses "validation with another tokenizer" "key data.valid = \"other.h5\": has 
 refuses "stores of two tokenizers" "has nucleotide tokens" train deck.cfg data.train=train.h5,dna.h5 output.folder=new
 refuses "a vocabulary that is too small" "key model.vocabulary = 300: the token store data.train has ids up to 399" \
     train deck.cfg model.vocabulary=300 output.folder=new
-refuses "proteins by words" "tokens without a mask token, which a masked model needs" train deck.cfg model.family=esm2 model.kv_heads=4 data.eos=true \
+refuses "proteins by words" "tokens without a mask token, which a masked model (model.objective) needs" train deck.cfg model.family=esm2 model.kv_heads=4 data.eos=true \
     model.vocabulary=0 output.folder=new
 refuses "vectors of text" "is a model of text" embed --checkpoint run --fasta dna.fa -o new.vectors
 refuses "count models of text" "has tokens of text" baseline train.h5 valid.h5

@@ -1,10 +1,12 @@
 /* Files of BPE tokenizers are read, or refused with the reason: each fault of a tokenizer.json, every truncation and
- * changed byte of it, roles of special tokens, rank files of tiktoken. */
+ * changed byte of it, roles of special tokens, rank files of tiktoken, vocab.json with merges.txt. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "check.h"
 #include "folders.h"
 #include "tokenizer/bpe.h"
+#include "tokenizer/tokenizer.h"
+#include "tokenizer/vocabulary_files.h"
 #include "tokenizers.h"
 
 #include <stdlib.h>
@@ -116,15 +118,15 @@ static void check_roles(void)
         bool begins, ends;
         const char *says; /* NULL: taken */
     } cases[] = {
-        {NULL, {265, 266, -1, -1}, true, false, NULL},
-        {"{}", {265, -1, -1, -1}, true, false, NULL},
+        {NULL, {265, 266, -1, -1, -1}, true, false, NULL},
+        {"{}", {265, -1, -1, -1, -1}, true, false, NULL},
         {"{\"bos_token\":null,\"eos_token\":{\"content\":\"</s>\"},\"pad_token\":\"he\",\"unk_token\":\"<s>\"}",
-         {265, 266, 256, 265},
+         {265, 266, 256, 265, -1},
          true,
          false,
          NULL},
         {"{\"add_bos_token\":false,\"eos_token\":\"</s>\",\"add_eos_token\":true}",
-         {265, 266, -1, -1},
+         {265, 266, -1, -1, -1},
          false,
          true,
          NULL},
@@ -132,6 +134,11 @@ static void check_roles(void)
         {"{\"eos_token\":\"none\"}", {0}, false, false, "C: eos_token: \"none\" is not a token of T"},
         {"{\"eos_token\":7}", {0}, false, false, "C: eos_token: 7"},
         {"{\"add_eos_token\":true}", {0}, false, false, "C: add_eos_token: true"},
+        {"{\"cls_token\":\"<s>\",\"sep_token\":\"</s>\",\"mask_token\":\"he\"}",
+         {265, 266, -1, -1, 256},
+         true,
+         false,
+         NULL},
         {"[]", {0}, false, false, "C: is JSON, but not an object"},
         {"{\"eos_token\":\"none\",\"model_max_length\":1000000000000000019884624838656}",
          {0},
@@ -207,11 +214,58 @@ static void check_ranks(void)
     CHECK(open_text(&bpe, "\n\x0e\n<unk>", NULL) == ERROR_USER && strstr(error_message(), "SentencePiece") != NULL);
 }
 
+/* vocab.json with merges.txt, and the files that name special and added tokens. */
+static void check_pairs(void)
+{
+    static const char vocabulary[] = "{\"a\":0,\"b\":1,\"ab\":2,\"\\u0120\":3,\"<s>\":4,\"<m>\":5,\"1\":6,\"11\":7}";
+    static const struct {
+        const char *merges, *config, *specials, *added, *says; /* NULL: no such file, no error */
+        const char *text, *tokens;
+    } cases[] = {
+        {"#version: 0.2\na b\n", NULL, NULL, NULL, NULL, "ab a", "ab| |a"},
+        {"a b", "{\"mask_token\":\"<m>\"}", NULL, NULL, NULL, "ab<m>", "ab|<m>"},
+        {"a b\r\n1 1\r\n\r\n", NULL, "{\"bos_token\":{\"content\":\"<s>\"}}", "{\"<x>\":8}", NULL, "ab<x><s>11",
+         "ab|<x>|<s>|11"},
+        {"\n", "{\"added_tokens_decoder\":{\"5\":{\"content\":\"<m>\",\"special\":true}}}", NULL, NULL, NULL, "ab<m>",
+         "a|b|<m>"},
+        {"a b c\n", NULL, NULL, NULL, "W: merges.txt:1: is not a merge", NULL, NULL},
+        {"#version\nab\n", NULL, NULL, NULL, "W: merges.txt:2: is not a merge", NULL, NULL},
+        {"a \xff\n", NULL, NULL, NULL, "W: merges.txt:1: is not a merge", NULL, NULL},
+        {"b a\n", NULL, NULL, NULL, "W: model.merges[0]: \"b\" and \"a\": both, and what they make", NULL, NULL},
+        {"a b\n", "[]", NULL, NULL, "W: tokenizer_config.json: ", NULL, NULL},
+        {"a b\n", NULL, NULL, "{", "W: added_tokens.json:1: ", NULL, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *const files[BUNDLE_KINDS] = {[BUNDLE_VOCABULARY] = vocabulary,
+                                                 [BUNDLE_MERGES] = cases[i].merges,
+                                                 [BUNDLE_CONFIG] = cases[i].config,
+                                                 [BUNDLE_SPECIALS] = cases[i].specials,
+                                                 [BUNDLE_ADDED] = cases[i].added};
+        const struct tokenizer *tokenizer = NULL;
+        struct tokenizer_bundle bundle = {0};
+        for (int kind = 0; kind < BUNDLE_KINDS; kind++)
+            if (files[kind] != NULL)
+                bundle_put(&bundle, (enum bundle_kind)kind, files[kind], (int64_t)strlen(files[kind]));
+        error_clear();
+        int code = vocabulary_files_complete(&bundle, "W");
+        if (code == ERROR_NONE)
+            code = tokenizer_open_bundle(&tokenizer, &bundle, "W");
+        CHECK(code == (cases[i].says == NULL ? ERROR_NONE : ERROR_USER));
+        if (!CHECK(strstr(error_message(), cases[i].says == NULL ? "" : cases[i].says) != NULL))
+            fprintf(stderr, "    says \"%s\"\n", error_message());
+        if (code == ERROR_NONE)
+            CHECK_STRING(tokens_of(tokenizer->bpe, cases[i].text, true), cases[i].tokens);
+        tokenizer_close(tokenizer);
+        bundle_destroy(&bundle);
+    }
+}
+
 int main(void)
 {
     check_faults();
     check_damage();
     check_roles();
     check_ranks();
+    check_pairs();
     return check_end();
 }

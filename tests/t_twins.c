@@ -51,7 +51,7 @@ static void test_family(struct executor *cpu, enum toy_kind kind)
     struct toy_options options = toy_options(cpu);
     options.settings = toy_settings(kind);
     const struct family *family = options.settings.family;
-    const struct token_masking masking = {tokenizer_find(family->tokenizer), 42, 0.15};
+    const struct token_masking masking = {tokenizer_find(family->tokenizer), 42, 0.15, NULL};
     options.settings.layers = 2;
     options.settings.hidden = 64;
     options.settings.ffn = 128;

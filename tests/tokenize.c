@@ -1,11 +1,12 @@
-/* The ids of a text by a tokenizer's file, for tests/interop/bpe_ids.py and bench/tokenizer_speed:
- *   tests/tokenize TOKENIZER TEXT IDS [specials] [config FILE]
+/* The ids of a text by a tokenizer's file or folder, for tests/interop/bpe_ids.py and bench/tokenizer_speed:
+ *   tests/tokenize TOKENIZER TEXT IDS [specials|text] [CONFIG]
  * TEXT is a file of texts, each behind its length in bytes; IDS gets the ids of each behind their count: all int32, of
  * this machine. Prints role ids, and checks that the ids' bytes are the texts where the tokenizer keeps them ("kept").
  */
 #include "base/error.h"
 #include "base/memory.h"
 #include "tokenizer/bpe.h"
+#include "tokenizer/tokenizer.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -42,19 +43,35 @@ static bool kept(const struct bpe *bpe, const char *text, int64_t bytes, const i
     return at == bytes;
 }
 
+/* Opens the tokenizer, with a configuration that replaces that of its folder. */
+static const struct tokenizer *open_with(const char *where, const char *config)
+{
+    const struct tokenizer *tokenizer = NULL;
+    struct tokenizer_bundle bundle;
+    int code = bundle_read(&bundle, where);
+    if (code == ERROR_NONE && config != NULL) {
+        struct bpe_file file = read_file(config);
+        bundle_put(&bundle, BUNDLE_CONFIG, file.data, file.bytes);
+        free((void *)file.data);
+    }
+    if (code == ERROR_NONE)
+        code = tokenizer_open_bundle(&tokenizer, &bundle, where);
+    bundle_destroy(&bundle);
+    return tokenizer;
+}
+
 int main(int argc, char **argv)
 {
-    struct bpe *bpe;
     bool specials = argc > 4 && strcmp(argv[4], "specials") == 0;
     if (argc < 4)
         error_fatal("use: tokenize TOKENIZER TEXT IDS [specials|text] [CONFIG]");
-    struct bpe_file file = read_file(argv[1]), texts = read_file(argv[2]), config = {0};
-    if (argc > 5)
-        config = read_file(argv[5]);
-    if (bpe_open(&bpe, &file, argc > 5 ? &config : NULL) != ERROR_NONE) {
+    struct bpe_file texts = read_file(argv[2]);
+    const struct tokenizer *tokenizer = open_with(argv[1], argc > 5 ? argv[5] : NULL);
+    if (tokenizer == NULL) {
         error_print();
         return ERROR_USER;
     }
+    const struct bpe *bpe = tokenizer->bpe;
     struct bpe_encoder *encoder = bpe_encoder_open(bpe);
     FILE *out = fopen(argv[3], "wb");
     const char *at = texts.data, *end = at + texts.bytes;
@@ -80,9 +97,7 @@ int main(int argc, char **argv)
            bpe_role(bpe, BPE_BOS), bpe_role(bpe, BPE_EOS), bpe_role(bpe, BPE_PAD), bpe_role(bpe, BPE_UNK),
            bpe_begins(bpe), bpe_ends(bpe), (long long)(total - lost), (long long)total);
     bpe_encoder_close(encoder);
-    bpe_close(bpe);
-    free((void *)file.data);
+    tokenizer_close(tokenizer);
     free((void *)texts.data);
-    free((void *)config.data);
     return fclose(out) == 0 ? 0 : 1;
 }

@@ -35,9 +35,11 @@ tutorial_cluster
 
 models
 families
+objectives
 embed
 score
 finetune
+heads
 parallel
 precision
 clusters

@@ -25,7 +25,8 @@ enum config_kind {
     CONFIG_TIED,       /* model.tied; a missing key means the family's default */
     CONFIG_ROPE,       /* rope_theta, rope_scaling and rope_parameters as transformers 4 and 5 write them */
     CONFIG_GELU,       /* this program's own key for model.gelu: transformers' class only has erf GELU; TE's is tanh */
-    CONFIG_TOKEN,      /* export: an id of the model's tokenizer, null if unknown */
+    CONFIG_TOKEN,      /* an id of the model's tokenizer, null if unknown; import checks it if the row has `allowed` */
+    CONFIG_CAUSAL,     /* bool: model.objective is causal */
     CONFIG_ENDS,       /* end tokens: carried from import to export, in this file and in generation_config.json */
     CONFIG_CLASSES,    /* export: auto_map with the classes of DIALECT_TE */
     CONFIG_TOKEN_ROWS, /* number of rows of DIALECT_TE's tensors with a row for each token: the vocabulary or more */
@@ -51,6 +52,16 @@ struct config_key {
 #define CONSTANT_KEY(name, value)                                                                                      \
     {                                                                                                                  \
         .key = name, .kind = CONFIG_CONSTANT, .allowed = value                                                         \
+    }
+#define TOKEN_KEY(name, role)                                                                                          \
+    {                                                                                                                  \
+        .key = name, .kind = CONFIG_TOKEN, .offset = offsetof(struct tokenizer, role)                                  \
+    }
+/* allowed: the id in the family's tokenizer, checked where the vocabulary has that tokenizer's size. */
+#define OWN_TOKEN_KEY(name, role, id, otherwise)                                                                       \
+    {                                                                                                                  \
+        .key = name, .kind = CONFIG_TOKEN, .offset = offsetof(struct tokenizer, role), .allowed = id,                  \
+        .missing = otherwise                                                                                           \
     }
 #define DECK_KEY(name, is, field, otherwise)                                                                           \
     {                                                                                                                  \

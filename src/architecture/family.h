@@ -28,6 +28,14 @@ struct family_names {
     const char *decoder_bias;      /* the whole name */
 };
 
+/* The linear layers of a fine-tuning head, as transformers' class has them: [dense, tanh,] output. */
+struct family_task {
+    const char *architecture; /* class of DIALECT_HF; NULL: the family has no such head */
+    const char *dense;        /* with a bias; NULL: none */
+    const char *output;
+    bool bias; /* of the output layer */
+};
+
 struct model_preset {
     const char *name;
     int64_t layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary;
@@ -98,7 +106,7 @@ struct family {
     bool layer_norm;         /* LayerNorm with bias, else RMSNorm */
     bool bias[LINEAR_COUNT]; /* linear layers of a block that always have biases; settings may add to them */
     bool gelu;               /* the MLP is down(gelu(up)), else SwiGLU: down(silu(gate) * up) */
-    bool causal; /* a token sees earlier ones, the next is predicted; else it sees all, and masked ones are predicted */
+    bool causal; /* the objective unless settings say otherwise (model_causal, settings.h): true causal, false masked */
     bool interleaved;   /* rotary pairs are adjacent elements, else half a head apart */
     bool transform;     /* the head has dense, GELU (erf) and norm between the final norm and the decoder */
     bool decoder_bias;  /* the decoder has a bias */
@@ -111,7 +119,7 @@ struct family {
 
     /* -- Tokens -- */
     const char *tokenizer;       /* tokenizer of its published models, if this program has it */
-    const char *learns_from;     /* tokenizer of the data that this program trains it on */
+    const char *learns_from;     /* tokenizer whose special ids random data has, and that messages propose */
     const char *tokenizer_class; /* transformers' class, for vocab.txt and cls_token as BOS; NULL: tokenizer.json */
 
     /* -- config.json; NULL: the dialect has no classes for the family -- */
@@ -121,6 +129,7 @@ struct family {
 
     /* -- Tensors -- */
     struct family_names names;
+    struct family_task task[DECK_HEADS];
     const char *const *carried; /* patterns of DIALECT_HF tensors that are not trained */
     const struct family_extra *extras;
     bool loads_frequencies; /* transformers uses the rotary frequencies of the file, not rope_theta */

@@ -2,6 +2,7 @@
  * AMPLIFY. Its classes are not part of transformers: auto_map names where they are published. */
 #include "architecture/family.h"
 #include "deck/fields.h"
+#include "tokenizer/tokenizer.h"
 
 /* Sources: model cards of AMPLIFY. */
 static const struct model_preset presets[] = {
@@ -18,22 +19,21 @@ static const struct config_key keys[] = {
     FIXED_KEY("pre_activation_layer_norm", "true", "true"),
     FIXED_KEY("layer_norm_after_embedding", "false", "false"),
     FIXED_KEY("layer_norm_before_last_layer", "true", "true"),
-    FIXED_KEY("vocab_size", "27", "27"),
-    FIXED_KEY("pad_token_id", "0", "0"),
+    SIZE_KEY("vocab_size", model.vocabulary, 27),
+    OWN_TOKEN_KEY("pad_token_id", pad, "0", "0"),
     SIZE_KEY("hidden_size", model.hidden, 960),
     {.key = "intermediate_size", .kind = CONFIG_GATED, .number = 3840, .multiple = 8},
     SIZE_KEY("num_hidden_layers", model.layers, 32),
     SIZE_KEY("num_attention_heads", model.heads, 15),
-    SIZE_KEY("vocab_size", model.vocabulary, 27),
     SIZE_KEY("max_length", model.positions, 2048),
     REAL_KEY("norm_eps", model.norm_eps, 1e-5),
     REAL_KEY("decoder_init_range", model.init_std, 0.02),
     DECK_KEY("embedding_init_range", CONFIG_COPY, model.init_std, 0),
     CONSTANT_KEY("dropout_prob", "0"),
-    CONSTANT_KEY("bos_token_id", "3"),
-    CONSTANT_KEY("eos_token_id", "4"),
-    CONSTANT_KEY("mask_token_id", "2"),
-    CONSTANT_KEY("unk_token_id", "1"),
+    TOKEN_KEY("bos_token_id", bos),
+    TOKEN_KEY("eos_token_id", eos),
+    TOKEN_KEY("mask_token_id", mask),
+    TOKEN_KEY("unk_token_id", unk),
     {.key = "auto_map",
      .kind = CONFIG_CONSTANT,
      .scope = CONFIG_HF,

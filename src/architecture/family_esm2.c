@@ -1,6 +1,7 @@
 /* ESM-2: Lin et al. 2022, as transformers' EsmForMaskedLM and BioNeMo's recipe esm2_native_te. */
 #include "architecture/family.h"
 #include "deck/fields.h"
+#include "tokenizer/tokenizer.h"
 
 /* Sources: model cards of ESM-2. */
 static const struct model_preset presets[] = {
@@ -17,11 +18,12 @@ static const struct config_key keys[] = {
     FIXED_KEY("position_embedding_type", "\"rotary\"", "\"absolute\""),
     FIXED_KEY("emb_layer_norm_before", "false", "false"),
     FIXED_KEY("is_folding_model", "false", "false"),
-    FIXED_KEY("is_decoder", "false", "false"),
+    {.key = "is_decoder", .kind = CONFIG_CAUSAL, .scope = CONFIG_HF}, /* transformers then masks causally */
+    {.key = "is_decoder", .kind = CONFIG_FIXED, .scope = CONFIG_TE, .allowed = "false", .missing = "false"},
     FIXED_KEY("add_cross_attention", "false", "false"),
-    FIXED_KEY("vocab_size", "33", "null"),
-    FIXED_KEY("pad_token_id", "1", "null"),
-    FIXED_KEY("mask_token_id", "32", "null"),
+    SIZE_KEY("vocab_size", model.vocabulary, 0),
+    OWN_TOKEN_KEY("pad_token_id", pad, "1", "null"),
+    OWN_TOKEN_KEY("mask_token_id", mask, "32", "null"),
     {.key = "encoder_activation",
      .kind = CONFIG_FIXED,
      .scope = CONFIG_TE,
@@ -39,7 +41,6 @@ static const struct config_key keys[] = {
     SIZE_KEY("intermediate_size", model.ffn, 3072),
     SIZE_KEY("num_hidden_layers", model.layers, 12),
     SIZE_KEY("num_attention_heads", model.heads, 12),
-    SIZE_KEY("vocab_size", model.vocabulary, 0),
     SIZE_KEY("max_position_embeddings", model.positions, 1026),
     REAL_KEY("layer_norm_eps", model.norm_eps, 1e-12),
     REAL_KEY("rope_theta", model.rope_theta, 10000),
@@ -114,6 +115,8 @@ const struct family family_esm2 = {
               .head_norm = "lm_head.layer_norm",
               .decoder = "lm_head.decoder",
               .decoder_bias = "lm_head.bias"},
+    .task = {[DECK_HEAD_SEQUENCE] = {"EsmForSequenceClassification", "classifier.dense", "classifier.out_proj", true},
+             [DECK_HEAD_TOKEN] = {"EsmForTokenClassification", NULL, "classifier", true}},
     .carried = carried,
     .extras = extras,
     .loads_frequencies = true,

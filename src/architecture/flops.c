@@ -12,7 +12,7 @@ double flops_per_token(const struct model_settings *s, int64_t segment, enum flo
     const int blocks = s->freeze == DECK_FREEZE_TRUNK ? 1 : 3; /* frozen blocks have a forward only */
     if (convention == FLOPS_OPENGENOME2)
         return (24 * hidden * hidden + 4 * length * hidden) * blocks * layers + 6 * hidden * (double)s->vocabulary;
-    bool half = convention == FLOPS_CAUSAL && s->family->causal;
+    bool half = convention == FLOPS_CAUSAL && model_causal(s);
     double keys = half ? (length + 1) / 2 : length;                           /* keys that a token sees, on average */
     double attention = 2 * 2 * keys * (double)s->heads * (double)s->head_dim; /* GEMMs q k' and p v */
     const double head = 2 * model_head_elements(s);

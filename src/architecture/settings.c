@@ -7,6 +7,26 @@
 enum { MAX_LAYERS = 100000, WIDEST_HEAD = 256 };
 static const double MAX_PARAMETERS = 1e15;
 
+static int check_task(const struct model_settings *s)
+{
+    const struct task_settings *task = &s->task;
+    const char *name = task->head == DECK_HEAD_TOKEN ? "token" : "sequence";
+    const bool regression = task->problem == DECK_PROBLEM_REGRESSION;
+    if (task->head == DECK_HEAD_LM)
+        return ERROR_NONE;
+    if (s->family->task[task->head].architecture == NULL)
+        return error_user("key model.head = \"%s\": models of family %s have no such head", name, s->family->name);
+    if (task->head == DECK_HEAD_TOKEN && regression)
+        return error_user("key model.problem_type = \"regression\": needs model.head = \"sequence\"");
+    if (task->head == DECK_HEAD_TOKEN && task->pooling != DECK_POOLING_AUTO)
+        return error_user("key model.pooling: needs model.head = \"sequence\"");
+    if (task->labels < (regression ? 1 : 2))
+        return error_user("key model.num_labels = %lld: must be at least %d with model.head = \"%s\": the %s",
+                          (long long)task->labels, regression ? 1 : 2, name,
+                          regression ? "numbers of a sequence" : "number of classes");
+    return ERROR_NONE;
+}
+
 int model_settings_check_sizes(const struct model_settings *s)
 {
     const struct {
@@ -18,6 +38,9 @@ int model_settings_check_sizes(const struct model_settings *s)
         if (sizes[i].value <= 0)
             return error_user("key model.%s: not set, and neither model.preset nor data.train determines it; set it",
                               sizes[i].key);
+    int code = check_task(s);
+    if (code != ERROR_NONE)
+        return code;
     double parameters = model_matrix_elements(s) + (double)s->vocabulary * (double)s->hidden;
     if (s->layers > MAX_LAYERS || parameters > MAX_PARAMETERS)
         return error_user(
@@ -78,9 +101,18 @@ static int64_t norm_count(const struct model_settings *s)
     return s->family->layer_norm ? 2 * s->hidden : s->hidden;
 }
 
+static int64_t task_head_count(const struct model_settings *s)
+{
+    const struct family_task *task = &s->family->task[s->task.head];
+    const int64_t dense = task->dense != NULL ? s->hidden * s->hidden + s->hidden : 0;
+    return norm_count(s) + dense + s->task.labels * s->hidden + (task->bias ? s->task.labels : 0);
+}
+
 static int64_t head_count(const struct model_settings *s)
 {
     const struct family *family = s->family;
+    if (s->task.head != DECK_HEAD_LM)
+        return task_head_count(s);
     int64_t head = norm_count(s) + (s->tied ? 0 : s->vocabulary * s->hidden);
     if (family->decoder_bias)
         head += s->vocabulary;
@@ -118,6 +150,8 @@ int64_t model_trained_count(const struct model_settings *s)
 double model_head_elements(const struct model_settings *s)
 {
     const double hidden = (double)s->hidden;
+    if (s->task.head != DECK_HEAD_LM)
+        return s->task.head == DECK_HEAD_TOKEN ? hidden * (double)s->task.labels : 0;
     return hidden * (double)s->vocabulary + (s->family->transform ? hidden * hidden : 0);
 }
 

@@ -16,7 +16,8 @@
 /* Context parallelism: the number of ranks that share a row, and the method of their attention. */
 struct context_parallel {
     int ranks;                /* 0 and 1: no context parallelism */
-    enum deck_context method; /* not DECK_CONTEXT_AUTO, with more than one rank */
+    enum deck_context method; /* not DECK_CONTEXT_AUTO, with more than one rank; unused with `cache` */
+    bool cache;               /* generation: the ranks share the key-value cache instead, and have the same rows */
 };
 
 /* Returns the number of ranks that share a row. */
@@ -52,10 +53,24 @@ static inline int stage_count(const struct pipeline_parallel *pipeline)
     return MAX(pipeline->stages, 1);
 }
 
+/* A fine-tuning head (model/task_head.h), which replaces the language-model head. */
+struct task_settings {
+    enum deck_head head;       /* DECK_HEAD_LM: none; then the other fields are zero */
+    enum deck_problem problem; /* DECK_HEAD_TOKEN: classification */
+    enum deck_pooling pooling; /* DECK_HEAD_SEQUENCE: not DECK_POOLING_AUTO */
+    int64_t labels;            /* classes, or numbers of a sequence */
+};
+
 struct model_settings {
     const struct family *family;
+    enum deck_objective objective; /* see model_causal */
+    struct {
+        bool given;
+        int64_t id; /* -1: none */
+    } pad;          /* the padding token of the data's tokenizer; not given: the family's tokenizer is used */
     int64_t layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary;
-    bool tied;                /* the head's matrix is the embedding's */
+    struct task_settings task;
+    bool tied;                /* the head's matrix is the embedding's; not with a task head */
     bool attention_bias;      /* biases of q, k, v and o, in addition to the family's */
     bool mlp_bias;            /* biases of the MLP's linear layers, in addition to the family's */
     bool norm_zero_centered;  /* norm weights are stored as their difference from 1 */
@@ -82,6 +97,26 @@ struct model_settings {
     struct precision precision; /* zeros: all compute in the compute type */
     struct recompute recompute; /* recompute policy of the blocks */
 };
+
+/* Returns whether a token sees earlier tokens only, and the next one is predicted; else a token sees all, and masked
+ * tokens are predicted. */
+static inline bool model_causal(const struct model_settings *settings)
+{
+    return settings->objective == DECK_OBJECTIVE_FAMILY ? settings->family->causal
+                                                        : settings->objective == DECK_OBJECTIVE_CAUSAL;
+}
+
+/* Return the token that adds nothing to the embedding's gradient, and the row of the embedding that is initially zero;
+ * -1: none. In a family that has one, it is the padding token. */
+static inline int64_t model_padding(const struct model_settings *settings)
+{
+    return settings->family->padding >= 0 && settings->pad.given ? settings->pad.id : settings->family->padding;
+}
+
+static inline int64_t model_zero_row(const struct model_settings *settings)
+{
+    return settings->family->zero_row >= 0 && settings->pad.given ? settings->pad.id : settings->family->zero_row;
+}
 
 /* Return this rank's number of query heads, key and value heads, and MLP columns of a layer. */
 static inline int64_t model_heads(const struct model_settings *settings)
@@ -128,12 +163,25 @@ int model_settings_check(const struct model_settings *settings, const struct exe
 /* Returns whether a linear layer of the blocks (LINEAR_QKV, ...) has a bias. */
 bool model_has_bias(const struct model_settings *settings, int linear);
 
+/* Returns the numbers that a regression predicts for each sequence; 0: the model learns classes or tokens. */
+static inline int64_t model_numbers(const struct model_settings *settings)
+{
+    return settings->task.problem == DECK_PROBLEM_REGRESSION ? settings->task.labels : 0;
+}
+
+/* Returns whether the head computes a compact matrix of rows (data/labelled_rows.h), not one of all tokens. */
+static inline bool model_selects_rows(const struct model_settings *settings)
+{
+    return settings->label_probability > 0 || settings->task.head == DECK_HEAD_SEQUENCE;
+}
+
 /* Returns the elements of all parameters, a tied head counted once. */
 int64_t model_parameter_count(const struct model_settings *settings);
 /* As model_parameter_count, of parameters that are not frozen. */
 int64_t model_trained_count(const struct model_settings *settings);
 
-/* Returns the elements of the matrices that each token is multiplied with: all but the embedding as a table. */
+/* Returns the elements of the matrices that each token is multiplied with: all but the embedding as a table, and the
+ * head of sequences. */
 double model_matrix_elements(const struct model_settings *settings);
 /* As model_matrix_elements, of the head only. */
 double model_head_elements(const struct model_settings *settings);

@@ -6,6 +6,7 @@
 #include "bridge/config.h"
 #include "bridge/json_file.h"
 #include "tokenizer/end_tokens.h"
+#include "tokenizer/tokenizer.h"
 #include "setup/model.h"
 
 #include <stdlib.h>
@@ -194,6 +195,23 @@ static int read_tied(const struct config_source *s, const struct config_key *row
     return code;
 }
 
+static int read_causal(const struct config_source *s, const struct config_key *row, struct deck *deck)
+{
+    bool causal = false;
+    int code = read_bool(s, row->key, s->family->causal, &causal);
+    if (causal != s->family->causal)
+        deck->model.objective = causal ? DECK_OBJECTIVE_CAUSAL : DECK_OBJECTIVE_MASKED;
+    return code;
+}
+
+/* Checks the id of a special token if the model has the family's tokenizer, as the size of its vocabulary says. */
+static int check_token(const struct config_source *s, const struct config_key *row, const struct deck *deck)
+{
+    const struct tokenizer *own = s->family->tokenizer != NULL ? tokenizer_find(s->family->tokenizer) : NULL;
+    const bool checks = row->allowed != NULL && own != NULL && deck->model.vocabulary == own->vocabulary;
+    return checks ? check_fixed(s, row) : ERROR_NONE;
+}
+
 /* -- Rotary frequencies -------------------------------------------------------------------------------------------- */
 
 static bool is_one(const json_t *value)
@@ -340,9 +358,12 @@ static int read_key(const struct config_source *s, const struct config_key *row,
         return read_rope(s, row, deck);
     case CONFIG_GELU:
         return read_gelu(s, row, deck);
+    case CONFIG_CAUSAL:
+        return read_causal(s, row, deck);
+    case CONFIG_TOKEN:
+        return check_token(s, row, deck);
     case CONFIG_CONSTANT: /* written by exports only */
     case CONFIG_COPY:
-    case CONFIG_TOKEN:
     case CONFIG_CLASSES:
     case CONFIG_ENDS:       /* read by config_ends */
     case CONFIG_TOKEN_ROWS: /* read by config_token_rows */
@@ -406,6 +427,9 @@ static int read_object(struct deck *deck, const char *path, enum checkpoint_dial
     if (code != ERROR_NONE)
         return code;
     deck->model.family = family_choice(source.family);
+    if (source.family->token_dropout && deck->model.token_dropout && model_causal_from_deck(deck))
+        return error_user("%s: key token_dropout = true: is supported in masked models only, but %s is true", path,
+                          family_key(source.family, CONFIG_CAUSAL)->key);
     set_window(source.family, deck);
     return check_deck(path, dialect, deck);
 }

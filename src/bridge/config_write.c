@@ -35,6 +35,12 @@ static int check_biases(const struct model_settings *s, enum checkpoint_dialect 
                       s->attention_bias ? "attention_bias" : "mlp_bias", s->family->architecture[dialect]);
 }
 
+static bool has_key(const struct family *family, enum config_kind kind, enum checkpoint_dialect dialect)
+{
+    const struct config_key *row = family_key(family, kind);
+    return row != NULL && config_key_in(row, dialect);
+}
+
 int config_check(const struct model_settings *s, enum checkpoint_dialect dialect)
 {
     const struct family *family = s->family;
@@ -59,9 +65,9 @@ int config_check(const struct model_settings *s, enum checkpoint_dialect dialect
         code = check_size(architecture, "head_dim", s->head_dim, s->hidden / s->heads, "has no head size of its own");
     if (code == ERROR_NONE && family_key_of(family, offsetof(struct deck, model.kv_heads)) == NULL)
         code = check_size(architecture, "kv_heads", s->kv_heads, s->heads, "has no grouped heads");
-    if (code == ERROR_NONE && family->tokenizer != NULL)
-        code = check_size(architecture, "vocabulary", s->vocabulary, tokenizer_find(family->tokenizer)->vocabulary,
-                          "has its own tokenizer");
+    if (code == ERROR_NONE && model_causal(s) != family->causal && !has_key(family, CONFIG_CAUSAL, dialect))
+        code = error_user("key model.objective = \"%s\": not supported by %s", model_causal(s) ? "causal" : "masked",
+                          architecture);
     if (code == ERROR_NONE && !rope && s->rope.factor > 1)
         code = error_user("key model.rope_scaling.factor = %g: not supported by %s, which has no rope scaling",
                           s->rope.factor, architecture);
@@ -177,6 +183,8 @@ static json_t *value_for(const struct config_target *t, const struct config_key 
         return t->tokenizer == NULL ? json_null() : id_of(*(const int32_t *)((const char *)t->tokenizer + row->offset));
     case CONFIG_ENDS:
         return ends_of(&t->ends->config, t->tokenizer);
+    case CONFIG_CAUSAL:
+        return json_boolean(model_causal(s));
     case CONFIG_CLASSES:
         return classes_map(s->family);
     case CONFIG_TOKEN_ROWS:

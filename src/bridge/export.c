@@ -283,15 +283,23 @@ static int write_tensors(struct export *export, const char *folder)
 
 /* -- Writing the folder -------------------------------------------------------------------------------------------- */
 
+static int write_characters(const struct export *export, int64_t tokens, const char *folder)
+{
+    const struct family *family = export->settings.family;
+    const bool own = family->tokenizer != NULL && strcmp(export->tokenizer->name, family->tokenizer) == 0;
+    const struct tokenizer_files of = {
+        .class = own ? family->tokenizer_class : NULL, .ends = !model_causal(&export->settings), .tokens = tokens};
+    return tokenizer_files_write(export->tokenizer, &of, folder);
+}
+
 static int write_files(struct export *export, const char *folder)
 {
     int code = config_write(&export->settings, export->given->dialect, export->positions, export->tokenizer,
                             &export->carried.ends, export->given->bf16 ? "bfloat16" : "float32", folder);
     const int64_t tokens = export->positions - export->settings.family->extra_positions;
     if (code == ERROR_NONE && export->tokenizer != NULL)
-        code = tokenizer_is_text(export->tokenizer)
-                   ? text_files_write(export->tokenizer, tokens, folder)
-                   : tokenizer_files_write(export->tokenizer, export->settings.family->tokenizer_class, tokens, folder);
+        code = tokenizer_is_text(export->tokenizer) ? text_files_write(export->tokenizer, tokens, folder)
+                                                    : write_characters(export, tokens, folder);
     return code == ERROR_NONE ? write_tensors(export, folder) : code;
 }
 

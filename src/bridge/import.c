@@ -291,25 +291,31 @@ static void open_own_tokenizer(struct import *import)
     bundle_destroy(&bundle);
 }
 
-static int choose_tokenizer(struct import *import)
+/* Returns the bundled tokenizer of the folder's files, or that of the family if the model has a vocabulary of its
+ * size; NULL: neither. */
+static const struct tokenizer *find_bundled(const struct import *import)
 {
     const struct family *family = import->settings.family;
-    const struct tokenizer *nucleotide = tokenizer_find("nucleotide");
+    for (int i = 0; tokenizer_bundled(i) != NULL; i++)
+        if (tokenizer_files_match(tokenizer_bundled(i), import->given->folder))
+            return tokenizer_bundled(i);
+    const struct tokenizer *own = family->tokenizer != NULL ? tokenizer_find(family->tokenizer) : NULL;
+    return own != NULL && own->vocabulary == import->settings.vocabulary ? own : NULL;
+}
+
+static int choose_tokenizer(struct import *import)
+{
     const char *name = import->given->tokenizer;
-    if (family->tokenizer != NULL)
-        import->tokenizer = tokenizer_find(family->tokenizer);
-    else if (tokenizer_files_match(nucleotide, import->given->folder))
-        import->tokenizer = nucleotide;
-    else if (name == NULL)
+    const struct tokenizer *known = import->tokenizer = find_bundled(import);
+    if (name == NULL && known == NULL)
         open_own_tokenizer(import);
     if (name == NULL)
         return check_ids(import, import->tokenizer, "its tokenizer");
     const struct tokenizer *wanted = tokenizer_find(name);
     if (wanted == NULL)
         return error_user("--tokenizer %s: unknown; this program has %s", name, tokenizer_names());
-    if (strcmp(name, family->learns_from) != 0)
-        return error_user("--tokenizer %s: a model of family %s needs %s tokens", name, family->name,
-                          family->learns_from);
+    if (known != NULL && wanted != known)
+        return error_user("--tokenizer %s: the ids of %s are those of %s", name, import->given->folder, known->name);
     char *what = memory_format("--tokenizer %s", name);
     int code = check_ids(import, wanted, what);
     free(what);

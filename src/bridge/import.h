@@ -7,8 +7,8 @@
 struct import_settings {
     const char *folder;
     const char *output;
-    /* Name of the tokenizer. NULL: the family's own; for Llama nucleotide if the folder has it, else the folder's own
-     * text tokenizer if it can be read, else none. */
+    /* Name of a bundled tokenizer. NULL: the one whose vocabulary the folder's tokenizer.json has; else the family's
+     * own if the model has a vocabulary of its size; else the folder's text tokenizer if it can be read; else none. */
     const char *tokenizer;
     const char *version; /* version of the program, for the file */
     bool replace;        /* replaces an existing output */

@@ -34,6 +34,7 @@ static json_t *special_tokens(const struct tokenizer *tokenizer)
     put_special(out, "eos_token", tokenizer, tokenizer->eos);
     put_special(out, "pad_token", tokenizer, tokenizer->pad);
     put_special(out, "unk_token", tokenizer, tokenizer->unk);
+    put_special(out, "mask_token", tokenizer, tokenizer->mask);
     return out;
 }
 

@@ -71,9 +71,8 @@ static json_t *part(const char *kind, json_t *id)
 
 /* Returns the template: for each of the sequences "A", "B", BOS, the text and, for masked models, EOS. Causal models
  * have no EOS, so that they continue the text, as cistron generate does. */
-static json_t *template(const struct tokenizer *tokenizer, const char *sequences)
+static json_t *template(const struct tokenizer *tokenizer, bool ends, const char *sequences)
 {
-    const bool ends = tokenizer->mask >= 0;
     json_t *out = json_array();
     for (const char *name = sequences; *name != '\0'; name++) {
         json_array_append_new(out, part("SpecialToken", token_text(tokenizer, tokenizer->bos)));
@@ -84,7 +83,7 @@ static json_t *template(const struct tokenizer *tokenizer, const char *sequences
     return out;
 }
 
-static json_t *post_processor(const struct tokenizer *tokenizer)
+static json_t *post_processor(const struct tokenizer *tokenizer, bool ends)
 {
     const int32_t ids[] = {tokenizer->bos, tokenizer->eos};
     json_t *tokens = json_object();
@@ -94,8 +93,8 @@ static json_t *post_processor(const struct tokenizer *tokenizer)
         json_object_set_new(tokens, text,
                             json_pack("{s:s, s:[i], s:[s]}", "id", text, "ids", (int)ids[i], "tokens", text));
     }
-    return json_pack("{s:s, s:o, s:o, s:o}", "type", "TemplateProcessing", "single", template(tokenizer, "A"), "pair",
-                     template(tokenizer, "AB"), "special_tokens", tokens);
+    return json_pack("{s:s, s:o, s:o, s:o}", "type", "TemplateProcessing", "single", template(tokenizer, ends, "A"),
+                     "pair", template(tokenizer, ends, "AB"), "special_tokens", tokens);
 }
 
 /* Returns the normalizer, which replaces lower-case letters of nucleotides by capitals, as this program does by
@@ -114,7 +113,7 @@ static json_t *normalizer(const struct tokenizer *tokenizer)
 }
 
 /* Returns tokenizer.json. The pattern splits the text into characters, line ends included. */
-static json_t *whole_tokenizer(const struct tokenizer *tokenizer)
+static json_t *whole_tokenizer(const struct tokenizer *tokenizer, bool ends)
 {
     json_t *out = json_object();
     json_object_set_new(out, "version", json_string("1.0"));
@@ -125,7 +124,7 @@ static json_t *whole_tokenizer(const struct tokenizer *tokenizer)
     json_object_set_new(out, "pre_tokenizer",
                         json_pack("{s:s, s:{s:s}, s:s, s:b}", "type", "Split", "pattern", "Regex", "[\\s\\S]",
                                   "behavior", "Isolated", "invert", 0));
-    json_object_set_new(out, "post_processor", post_processor(tokenizer));
+    json_object_set_new(out, "post_processor", post_processor(tokenizer, ends));
     json_object_set_new(out, "decoder", json_pack("{s:s}", "type", "Fuse"));
     json_object_set_new(out, "model",
                         json_pack("{s:s, s:o, s:o}", "type", "WordLevel", "vocab", vocabulary(tokenizer), "unk_token",
@@ -143,19 +142,20 @@ static int write_json(json_t *object, const char *folder, const char *name)
     return code;
 }
 
-int tokenizer_files_write(const struct tokenizer *tokenizer, const char *class, int64_t tokens, const char *folder)
+int tokenizer_files_write(const struct tokenizer *tokenizer, const struct tokenizer_files *of, const char *folder)
 {
+    const char *class = of->class;
     const char *bos_key = class != NULL ? "cls_token" : "bos_token";
     json_t *settings = special_tokens(tokenizer, bos_key);
     json_object_set_new(settings, "tokenizer_class", json_string(class != NULL ? class : "PreTrainedTokenizerFast"));
-    json_object_set_new(settings, "model_max_length", json_integer(tokens));
+    json_object_set_new(settings, "model_max_length", json_integer(of->tokens));
     json_object_set_new(settings, "clean_up_tokenization_spaces", json_false());
     json_object_set_new(settings, "model_input_names", json_pack("[s, s]", "input_ids", "attention_mask"));
     int code = write_json(settings, folder, "tokenizer_config.json");
     if (code == ERROR_NONE)
         code = write_json(special_tokens(tokenizer, bos_key), folder, "special_tokens_map.json");
     if (code == ERROR_NONE && class == NULL)
-        code = write_json(whole_tokenizer(tokenizer), folder, "tokenizer.json");
+        code = write_json(whole_tokenizer(tokenizer, of->ends), folder, "tokenizer.json");
     if (code == ERROR_NONE && class != NULL) {
         char *path = memory_format("%s/vocab.txt", folder);
         code = write_vocabulary(tokenizer, path);

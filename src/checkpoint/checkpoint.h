@@ -135,6 +135,11 @@ int checkpoint_read_meta(struct comm *world, const char *path, struct checkpoint
  * another shape (the message names each), or moments are requested and the file has none. */
 int checkpoint_read(struct comm *world, struct engine *engine, const char *path, bool with_optimizer);
 
+/* As checkpoint_read without optimizer, for an engine with a fine-tuning head and a file with a language-model head:
+ * the head's linear layers keep the engine's values, and the file's head is not read, but for its final norm.
+ * ERROR_USER too: the file has tensors of such a head. */
+int checkpoint_read_trunk(struct comm *world, struct engine *engine, const char *path);
+
 /* As checkpoint_read, for a file of checkpoint_find_to_load: it also compares each block of a tensor with its hash,
  * once over all ranks. If a block differs it returns ERROR_USER and sets *damaged; the message is then recorded on all
  * ranks and not printed, and the engine is partly loaded and must not be used. Collective. */

@@ -74,16 +74,18 @@ int checkpoint_publish(struct block_list *blocks, const struct checkpoint_names 
  * because the error of the write is already recorded. Local. */
 void checkpoint_abandon(const struct checkpoint_names *names);
 
-/* Checks that the tensors of the first `kinds` kinds in an open file fit the model. Local. ERROR_USER: tensors are
- * missing, unknown or of another shape (the message names each), or moments are requested and the file is a final
- * model. */
-int checkpoint_check_tensors(hid_t file, const char *path, const struct model *model, int kinds);
+/* Checks that the tensors of the first `kinds` kinds in an open file fit the model; new_head: as checkpoint_read_trunk
+ * says. Local. ERROR_USER: tensors are missing, unknown or of another shape (the message names each), or moments are
+ * requested and the file is a final model. */
+int checkpoint_check_tensors(hid_t file, const char *path, const struct model *model, int kinds, bool new_head);
 /* Reads a slab of the parameter from its open dataset into out, converted to `type`. Returns false on failure. */
 bool checkpoint_read_slab(hid_t dataset, hid_t type, const struct parameter *parameter, struct parameter_slab slab,
                           void *out);
 /* Records the error that checkpoint_read_slab failed. Returns ERROR_USER. */
 int checkpoint_refuse_tensor(const char *path, const char *name);
 
+/* In place of an offset: the tensor is not read, and keeps the engine's values. */
+enum { CHECKPOINT_NEW = -2 };
 /* Writes the offset of each dataset's bytes in an open file to places[kinds * parameters], kind by kind: -1 if they do
  * not have the layout of a row-major array of `dtype`. Local. */
 void checkpoint_find_places(hid_t file, const struct model *model, int kinds, enum dtype dtype, int64_t *places);

@@ -47,6 +47,46 @@ static void check_dataset(hid_t file, enum piece_kind kind, const struct paramet
     H5Dclose(dataset);
 }
 
+/* -- A new head on a trunk --------------------------------------------------------------------------------------- */
+
+static bool begins_with(const char *name, const char *prefix)
+{
+    return prefix != NULL && strncmp(name, prefix, strlen(prefix)) == 0;
+}
+
+/* Returns whether a parameter is one of a fine-tuning head's linear layers. */
+static bool is_new(const struct model *model, const struct unit *unit, const struct parameter *parameter)
+{
+    return unit == &model->units[model->unit_count - 1] &&
+           !begins_with(parameter->name, model->settings.family->names.final_norm);
+}
+
+/* Returns whether the tensor belongs to the family's language-model head, its final norm excluded. */
+static bool is_of_lm_head(const struct family *family, const char *name)
+{
+    const struct family_names *names = &family->names;
+    return begins_with(name, names->dense) || begins_with(name, names->head_norm) ||
+           begins_with(name, names->decoder) || begins_with(name, names->decoder_bias);
+}
+
+static void check_new(hid_t file, const struct parameter *p, struct fault_list *faults)
+{
+    char name[CHECKPOINT_DATASET_BYTES];
+    checkpoint_dataset_name(name, PIECE_WEIGHT, p);
+    if (hdf5_has(file, name))
+        faults_add(faults, "/%s: belongs to a head, of which the file does not say what it is", name);
+}
+
+static void mark_new(const struct model *model, int64_t *places)
+{
+    for (int u = 0; u < model->unit_count; u++)
+        for (int i = 0; i < model->units[u].parameter_count; i++, places++)
+            if (is_new(model, &model->units[u], &model->units[u].parameters[i]))
+                *places = CHECKPOINT_NEW;
+}
+
+/* -- Tensors of the file ----------------------------------------------------------------------------------------- */
+
 static int by_name(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
@@ -64,8 +104,8 @@ static const char **known_names(const struct model *model, size_t *count)
     return known;
 }
 
-/* Adds a fault for each tensor of the file that the model does not have. */
-static void check_members(hid_t file, const struct model *model, struct fault_list *faults)
+/* Adds a fault for each tensor of the file that the model does not have. new_head: but those of the file's head. */
+static void check_members(hid_t file, const struct model *model, bool new_head, struct fault_list *faults)
 {
     int64_t count;
     size_t known_count;
@@ -73,14 +113,26 @@ static void check_members(hid_t file, const struct model *model, struct fault_li
     hid_t group = hdf5_open_group(file, checkpoint_groups[PIECE_WEIGHT]);
     char **names = hdf5_list(group, &count);
     for (int64_t i = 0; i < count; i++)
-        if (bsearch(&names[i], known, known_count, sizeof *known, by_name) == NULL)
+        if (bsearch(&names[i], known, known_count, sizeof *known, by_name) == NULL &&
+            !(new_head && is_of_lm_head(model->settings.family, names[i])))
             faults_add(faults, "/%s/%s: is not in the model", checkpoint_groups[PIECE_WEIGHT], names[i]);
     hdf5_strings_free(names, count);
     free(known);
     H5Gclose(group);
 }
 
-int checkpoint_check_tensors(hid_t file, const char *path, const struct model *model, int kinds)
+/* Checks a unit's tensors of one kind. */
+static void check_unit(hid_t file, const struct model *model, const struct unit *unit, enum piece_kind kind,
+                       bool new_head, struct fault_list *faults)
+{
+    for (int i = 0; i < unit->parameter_count && piece_exists(unit, kind); i++)
+        if (new_head && is_new(model, unit, &unit->parameters[i]))
+            check_new(file, &unit->parameters[i], faults);
+        else
+            check_dataset(file, kind, &unit->parameters[i], faults);
+}
+
+int checkpoint_check_tensors(hid_t file, const char *path, const struct model *model, int kinds, bool new_head)
 {
     struct fault_list faults = {0};
     if (!hdf5_has(file, "model"))
@@ -94,9 +146,8 @@ int checkpoint_check_tensors(hid_t file, const char *path, const struct model *m
             return error_user("%s: has no group /%s", path, checkpoint_groups[kind]);
     for (int kind = 0; kind < kinds; kind++)
         for (int u = 0; u < model->unit_count; u++)
-            for (int i = 0; i < model->units[u].parameter_count && piece_exists(&model->units[u], kind); i++)
-                check_dataset(file, (enum piece_kind)kind, &model->units[u].parameters[i], &faults);
-    check_members(file, model, &faults);
+            check_unit(file, model, &model->units[u], (enum piece_kind)kind, new_head, &faults);
+    check_members(file, model, new_head, &faults);
     return faults_verdict(&faults, "%s: does not fit the model of this run", path);
 }
 
@@ -136,21 +187,23 @@ int checkpoint_refuse_tensor(const char *path, const char *name)
 }
 
 /* Checks the file on rank 0 before all ranks read it, and finds the tensors' places in it. */
-static int check_file(struct engine *engine, const char *path, int kinds, int64_t *places)
+static int check_file(struct engine *engine, const char *path, int kinds, bool new_head, int64_t *places)
 {
     hid_t file;
     int code = checkpoint_open(&file, path);
     if (code != ERROR_NONE)
         return code;
-    code = checkpoint_check_tensors(file, path, engine->model, kinds);
+    code = checkpoint_check_tensors(file, path, engine->model, kinds, new_head);
     if (code == ERROR_NONE)
         checkpoint_find_places(file, engine->model, kinds, piece_dtype(engine), places);
+    if (new_head)
+        mark_new(engine->model, places);
     H5Fclose(file);
     return code;
 }
 
 /* Reads meta and tensors, and compares the blocks of `list`. */
-static int read_all(struct comm *world, struct engine *engine, const char *path, int kinds,
+static int read_all(struct comm *world, struct engine *engine, const char *path, int kinds, bool new_head,
                     const struct block_list *list, bool *damaged)
 {
     struct checkpoint_meta meta;
@@ -161,7 +214,7 @@ static int read_all(struct comm *world, struct engine *engine, const char *path,
     int64_t *places = memory_allocate(bytes);
     struct hdf5_silence silence;
     hdf5_silence_begin(&silence);
-    code = comm_agree(world, world->rank == 0 ? check_file(engine, path, kinds, places) : ERROR_NONE);
+    code = comm_agree(world, world->rank == 0 ? check_file(engine, path, kinds, new_head, places) : ERROR_NONE);
     if (code == ERROR_NONE) {
         comm_broadcast(world, places, bytes, 0);
         code = checkpoint_read_tensors(world, engine, path, kinds, places, list, damaged);
@@ -185,7 +238,14 @@ int checkpoint_read(struct comm *world, struct engine *engine, const char *path,
 {
     const struct block_list none = {NULL, 0, 0};
     bool damaged;
-    return read_all(world, engine, path, kinds_with(with_optimizer), &none, &damaged);
+    return read_all(world, engine, path, kinds_with(with_optimizer), false, &none, &damaged);
+}
+
+int checkpoint_read_trunk(struct comm *world, struct engine *engine, const char *path)
+{
+    const struct block_list none = {NULL, 0, 0};
+    bool damaged;
+    return read_all(world, engine, path, kinds_with(false), true, &none, &damaged);
 }
 
 int checkpoint_load(struct comm *world, struct engine *engine, const char *path, bool with_optimizer, bool *damaged)
@@ -194,7 +254,7 @@ int checkpoint_load(struct comm *world, struct engine *engine, const char *path,
     *damaged = false;
     int code = comm_agree(world, checkpoint_share_blocks(world, path, &list));
     if (code == ERROR_NONE)
-        code = read_all(world, engine, path, kinds_with(with_optimizer), &list, damaged);
+        code = read_all(world, engine, path, kinds_with(with_optimizer), false, &list, damaged);
     block_list_destroy(&list);
     return code;
 }

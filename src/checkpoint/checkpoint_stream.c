@@ -132,7 +132,7 @@ int checkpoint_stream_read(const struct model *model, const char *path,
     hdf5_silence_begin(&silence);
     int code = checkpoint_open(&reader.file, path);
     if (code == ERROR_NONE) {
-        code = checkpoint_check_tensors(reader.file, path, model, PIECE_WEIGHT + 1);
+        code = checkpoint_check_tensors(reader.file, path, model, PIECE_WEIGHT + 1, false);
         if (code == ERROR_NONE)
             code = visit_pieces(model, "reading", read_piece, &reader);
         H5Fclose(reader.file);

@@ -134,6 +134,8 @@ static int add_owned(void *self, const struct parameter_piece *piece)
     const int64_t place = r->places[piece->kind * r->parameters + piece->number];
     const bool columns = p->part.cols < p->cols;
     struct parameter_slab rest = piece->slab;
+    if (place == CHECKPOINT_NEW)
+        return ERROR_NONE;
     while (rest.count > 0) {
         const struct slab_run run = slab_run(p, rest);
         const bool whole = place < 0 || columns;

@@ -98,11 +98,12 @@ const struct command command_baseline = {
     .name = "baseline",
     .arguments = "TRAIN.h5 VALID.h5",
     .summary = "loss of count models, in nats per base or residue",
-    .help = "Fits count models of fixed order on TRAIN.h5 and prints their loss on VALID.h5. Also prints the loss of\n"
-            "a model (composition) that knows which bases or residues the rest of the sequence has, but not their\n"
-            "order: a trained model must be better. For residues also prints the loss that order 0 reaches on masked\n"
-            "residues if it knows the masking rule (masked-order-0), since one in ten of the residues to predict is\n"
-            "visible.",
+    .help =
+        "Fits count models of fixed order on TRAIN.h5 and prints their loss on VALID.h5. Also prints the loss of\n"
+        "a model (composition) that knows which bases or residues the rest of the sequence has, but not their\n"
+        "order: a trained model must be better. For tokenizers with a mask token also prints the loss that order 0\n"
+        "reaches on masked tokens if it knows the masking rule (masked-order-0), since one in ten of the tokens to\n"
+        "predict is visible.",
     .options = options,
     .least = 2,
     .most = 2,

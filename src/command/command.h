@@ -58,6 +58,11 @@ struct command_option {
             "replace an existing output; inputs, devices and checkpoints are never replaced"                           \
     }
 
+#define COMMAND_CONTEXT_PARALLEL(variable)                                                                             \
+    {                                                                                                                  \
+        "context-parallel", 0, "N", COMMAND_INTEGER, false, variable,                                                  \
+            "context parallelism: N ranks share the tokens of each window (1)"                                         \
+    }
 #define COMMAND_TENSOR(variable)                                                                                       \
     {                                                                                                                  \
         "tensor", 0, "N", COMMAND_INTEGER, false, variable,                                                            \

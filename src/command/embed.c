@@ -52,6 +52,7 @@ static const struct command_option options[] = {
     COMMAND_FORCE(&given.replace),
     COMMAND_SHARD(&given.shard),
     COMMAND_TENSOR(&given.tensor),
+    COMMAND_CONTEXT_PARALLEL(&given.context_parallel),
     {0}};
 
 const struct command command_embed = {

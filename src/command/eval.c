@@ -49,6 +49,7 @@ static const struct command_option options[] = {
     COMMAND_FORCE(&given.replace),
     COMMAND_SHARD(&given.shard),
     COMMAND_TENSOR(&given.tensor),
+    COMMAND_CONTEXT_PARALLEL(&given.context_parallel),
     {0}};
 
 const struct command command_eval = {
@@ -59,7 +60,7 @@ const struct command command_eval = {
             "log-probability, cross-entropy and perplexity of each record and of all records to OUT.json. Records\n"
             "longer than the context are scored in windows; each base counts once. Masked models (ESM-2, AMPLIFY) are\n"
             "scored as they are trained: windows with begin and end token, and the loss over the masked residues;\n"
-            "--overlap, --bos and --no-mask do not apply to them. For text (JSON, CSV, Parquet, plain text) it also\n"
+            "--overlap and --bos do not apply to them. For text (JSON, CSV, Parquet, plain text) it also\n"
             "writes bits per byte and perplexity per word. Under mpirun or srun the ranks share the windows. A run\n"
             "folder stands for its final_model.h5 or, if that is later, its newest checkpoint.",
     .options = options,

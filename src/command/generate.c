@@ -39,7 +39,7 @@ static const struct command_option options[] = {
     {"alphabet", 0, "LETTERS", COMMAND_TEXT, false, &given.alphabet,
      "add only tokens made of the given characters, such as ACGT, and the end token"},
     {"context", 0, "N", COMMAND_INTEGER, false, &given.context,
-     "maximum number of tokens that the model sees (the context that it was trained with)"},
+     "maximum number of tokens that the model sees, at most model.positions (the context that it was trained with)"},
     COMMAND_CASE(&given.letter_case),
     {"tokens", 0, "N", COMMAND_INTEGER, false, &given.tokens, "maximum number of tokens to add (100)"},
     {"temperature", 0, "T", COMMAND_REAL, false, &given.sampling.temperature,
@@ -52,6 +52,8 @@ static const struct command_option options[] = {
     COMMAND_FORCE(&given.replace),
     COMMAND_SHARD(&given.shard),
     COMMAND_TENSOR(&given.tensor),
+    {"context-parallel", 0, "N", COMMAND_INTEGER, false, &given.context_parallel,
+     "context parallelism: N ranks share the key-value cache of each sequence (1)"},
     {0}};
 
 const struct command command_generate = {

@@ -17,7 +17,8 @@ static int run(const struct command_environment *environment, char **arguments, 
 static const struct command_option options[] = {
     {"output", 'o', "F.h5", COMMAND_PATH, true, &given.output, "output file, a checkpoint"},
     {"force", 0, NULL, COMMAND_FLAG, false, &given.replace, "replace an existing file, also a checkpoint"},
-    {"tokenizer", 0, "NAME", COMMAND_TEXT, false, &given.tokenizer, "Llama: tokenizer of its ids (that of the folder)"},
+    {"tokenizer", 0, "NAME", COMMAND_TEXT, false, &given.tokenizer,
+     "bundled tokenizer of its ids (that of the folder)"},
     {0}};
 
 const struct command command_import = {

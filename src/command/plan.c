@@ -1,8 +1,10 @@
 /* cistron plan */
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/range.h"
 #include "base/text.h"
+#include "base/thousands.h"
 #include "command/command.h"
 #include "estimate/fit_choice.h"
 #include "estimate/estimate_report.h"
@@ -11,6 +13,7 @@
 #include "setup/epochs.h"
 #include "setup/precision_text.h"
 #include "estimate/rates_file.h"
+#include "infer/eval.h"
 #include "setup/settings.h"
 
 #include <limits.h>
@@ -21,6 +24,7 @@ enum { USUAL_NODE = 8 /* GPUs per node */ };
 
 static int64_t ranks = 1, node = USUAL_NODE;
 static bool json;
+static int64_t window, context_parallel = 1; /* window: tokens of an evaluation, which is planned instead of a step */
 
 /* Chooses the layout that the deck leaves open. */
 static int choose(struct layout_choice *choice, struct setup *setup, int64_t limit, struct executor *executor,
@@ -78,6 +82,32 @@ static int plan(struct setup *setup, int threads, struct executor *executor)
     return code;
 }
 
+/* Plans `cistron eval`, of windows of `window` tokens. */
+static int plan_evaluation(const struct setup *setup, struct executor *executor)
+{
+    int64_t memory[BUDGET_CATEGORIES], limit, need = 0;
+    char needs[BYTES_TEXT], has[BYTES_TEXT];
+    int code = fit_limit(&limit, setup, MIN(node, context_parallel), executor);
+    if (code == ERROR_NONE)
+        code = eval_plan(setup->deck, window, context_parallel, executor, memory);
+    if (code != ERROR_NONE)
+        return code;
+    printf("memory of a rank in an evaluation of windows of %lld tokens on %lld rank%s, MiB\n", (long long)window,
+           (long long)context_parallel, plural(context_parallel));
+    for (int c = 0; c < BUDGET_HOST; c++) {
+        need += memory[c];
+        if (memory[c] > 0)
+            printf("  %-28s %18.1f\n", budget_category_name((enum budget_category)c), (double)memory[c] / (1 << 20));
+    }
+    printf("a rank needs %s of %s: %s\n", bytes_text(needs, (double)need), bytes_text(has, (double)limit),
+           need <= limit ? "it fits" : "it does not fit");
+    fflush(stdout);
+    return need <= limit
+               ? ERROR_NONE
+               : error_user("--context %lld: a rank needs %s and may use %s; set --context-parallel above %lld",
+                            (long long)window, needs, has, (long long)context_parallel);
+}
+
 /* Completes the deck as a run would. */
 static int complete(struct deck *deck)
 {
@@ -100,7 +130,7 @@ static int plan_on_device(const struct command_environment *environment, struct 
     struct executor *executor;
     int code = environment->make_executor(&executor, &request);
     if (code == ERROR_NONE) {
-        code = plan(setup, threads, executor);
+        code = window > 0 ? plan_evaluation(setup, executor) : plan(setup, threads, executor);
         executor->class->destroy(executor);
     }
     comm_destroy(self);
@@ -113,7 +143,12 @@ static int run(const struct command_environment *environment, char **arguments, 
         return error_user("--ranks %lld: must be between 1 and %d", (long long)ranks, INT_MAX);
     if (node < 1)
         return error_user("--ranks-per-node %lld: must be at least 1", (long long)node);
-    node = MIN(node, ranks);
+    if (window < 0 || context_parallel < 1 || context_parallel > INT_MAX)
+        return error_user("--context %lld, --context-parallel %lld: must be positive", (long long)window,
+                          (long long)context_parallel);
+    if (window > 0 && (ranks > 1 || json))
+        return error_user("--context: plans an evaluation, without --ranks and --json; ranks are --context-parallel");
+    node = window > 0 ? node : MIN(node, ranks);
     char *notes;
     struct deck *deck = deck_create();
     struct setup setup = {0};
@@ -134,6 +169,9 @@ static int run(const struct command_environment *environment, char **arguments, 
 static const struct command_option options[] = {
     {"ranks", 0, "N", COMMAND_INTEGER, false, &ranks, "number of ranks of the run (1)"},
     {"ranks-per-node", 0, "N", COMMAND_INTEGER, false, &node, "ranks of a node (8)"},
+    {"context", 0, "N", COMMAND_INTEGER, false, &window, "plan cistron eval --context N instead: its memory"},
+    {"context-parallel", 0, "N", COMMAND_INTEGER, false, &context_parallel,
+     "with --context: N ranks share the tokens of each window (1)"},
     {"json", 0, NULL, COMMAND_FLAG, false, &json, "print one JSON object; bytes and FLOPs without units"},
     {0}};
 
@@ -149,7 +187,8 @@ const struct command command_plan = {
         "offloaded layers must fit as well. If the deck needs more, the plan says what to change, and the exit\n"
         "code is 2. With memory.recompute = \"fit\" the plan includes the chosen recompute policies. With\n"
         "parallel.shard = \"auto\" or parallel.context = 0 it lists the possible layouts, and uses the fastest that\n"
-        "fits.",
+        "fits.\n\n"
+        "With --context N it prints the memory of cistron eval with windows of N tokens.",
     .options = options,
     .least = 1,
     .most = -1,

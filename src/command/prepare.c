@@ -16,7 +16,7 @@ static int run(const struct command_environment *environment, char **arguments, 
 
 static const struct command_option options[] = {
     {"tokenizer", 0, "NAME", COMMAND_TEXT, true, &given.tokenizer,
-     "nucleotide, esm2, amplify, or the file or folder of a text tokenizer"},
+     "nucleotide, nucleotide_mask, esm2, amplify, or the file or folder of a text tokenizer"},
     {"format", 0, "NAME", COMMAND_TEXT, false, &given.format,
      "format of the output: store, or megatron (a data set of Megatron-LM, OUT.bin and OUT.idx)"},
     {"append-eod", 0, NULL, COMMAND_FLAG, false, &given.append_eod, "Megatron: append the end token to each record"},
@@ -38,6 +38,14 @@ static const struct command_option options[] = {
      "GenBank, EMBL: take each feature with this key (CDS, gene, ...) as a record, on its strand"},
     {"field", 0, "NAME", COMMAND_TEXT, false, &given.field,
      "JSON, CSV, TSV, Parquet: field with a record's sequence (text)"},
+    {"labels", 0, "NAMES", COMMAND_TEXT, false, &given.labels,
+     "labels for fine-tuning, stored with the sequences: columns of CSV, TSV or Parquet, or NAME=value in FASTA "
+     "headers"},
+    {"label-kind", 0, "KIND", COMMAND_TEXT, false, &given.label_kind,
+     "class (of each record), number (one or more a record, --labels A,B), or token (a character for each token) "
+     "(class)"},
+    {"classes", 0, "NAMES", COMMAND_TEXT, false, &given.classes,
+     "the classes in order, such as no,yes (those of the records; whole numbers stand for themselves)"},
     COMMAND_SKIP_BAD(&given.skip_bad),
     COMMAND_CASE(&given.letter_case),
     {"threads", 0, "N", COMMAND_INTEGER, false, &given.threads, "threads that encode text (0: one per CPU)"},
@@ -60,8 +68,8 @@ const struct command command_prepare = {
             "a record is dropped; lower-case letters and other characters that are not tokens become <unk> and are\n"
             "counted. The folder of OUT.h5 is created if it does not exist.\n\n"
             "Text: --tokenizer names a tokenizer.json of Hugging Face, a tokenizer.model of tiktoken (Llama 3), or a\n"
-            "folder with one of them (byte-level BPE). Each record is encoded as a whole, and the store keeps the\n"
-            "tokenizer's files.",
+            "folder with one of them or with vocab.json and merges.txt (byte-level BPE). Each record is encoded as a\n"
+            "whole, and the store keeps the tokenizer's files.",
     .options = options,
     .least = 1,
     .most = -1,

@@ -170,6 +170,15 @@ static const struct op_field gelu_backward_fields[] = {
     QUANTIZED_FIELDS_IN(gelu_backward, y_to, "F"),
     ACCUMULATED(gelu_backward, sum, OP_WRITE | OPTIONAL, STAT, "1 F"),
 };
+static const struct op_field tanh_forward_fields[] = {
+    FIELD(tanh_forward, x, OP_READ, FLOAT, "T F"),
+    FIELD(tanh_forward, y, OP_WRITE, FLOAT, "T F"),
+};
+static const struct op_field tanh_backward_fields[] = {
+    FIELD(tanh_backward, y, OP_READ, FLOAT, "T F"),
+    FIELD(tanh_backward, dy, OP_READ, FLOAT, "T F"),
+    FIELD(tanh_backward, dx, OP_WRITE, FLOAT, "T F"),
+};
 static const struct op_field xent_stat_fields[] = {
     FIELD(xent_stat, logits, OP_READ, FLOAT, "T V"),    FIELD(xent_stat, labels, OP_READ, I32, "1 T"),
     FIELD(xent_stat, loss, OP_WRITE, STAT, "1 T"),      FIELD(xent_stat, lse, OP_WRITE, STAT, "1 T"),
@@ -195,6 +204,18 @@ static const struct op_field xent_both_fields[] = {
     FIELD(xent_both, labels, OP_READ, I32, "1 T"),
     FIELD(xent_both, loss, OP_WRITE, STAT, "1 T"),
     FIELD(xent_both, total, OP_READ_WRITE, F64, "1 2"),
+};
+static const struct op_field mse_fields[] = {
+    FIELD(mse, predictions, OP_READ, FLOAT, "T N"), FIELD(mse, labels, OP_READ, I32, "1 T"),
+    FIELD(mse, targets, OP_READ, F32, "S N"),       FIELD(mse, gradient, OP_WRITE | OPTIONAL, SAME, "T N"),
+    FIELD(mse, loss, OP_WRITE, STAT, "1 T"),        FIELD(mse, total, OP_READ_WRITE, F64, "1 2"),
+};
+static const struct op_field class_weight_fields[] = {
+    FIELD(class_weight, labels, OP_READ, I32, "1 T"),
+    FIELD(class_weight, weights, OP_READ, F32, "1 V"),
+    FIELD(class_weight, loss, OP_READ_WRITE, STAT, "1 T"),
+    FIELD(class_weight, gradient, OP_READ_WRITE | OPTIONAL, FLOAT, "T V"),
+    FIELD(class_weight, total, OP_READ_WRITE, F64, "1 2"),
 };
 static const struct op_field copy_fields[] = {
     FIELD(copy, from, OP_READ, ANY, "M N"),

@@ -34,11 +34,15 @@ struct group;
     X(SWIGLU_BACKWARD, swiglu_backward)                                                                                \
     X(GELU_FORWARD, gelu_forward)                                                                                      \
     X(GELU_BACKWARD, gelu_backward)                                                                                    \
+    X(TANH_FORWARD, tanh_forward)                                                                                      \
+    X(TANH_BACKWARD, tanh_backward)                                                                                    \
     X(XENT_STAT, xent_stat)                                                                                            \
     X(XENT_PART, xent_part)                                                                                            \
     X(XENT_MERGE, xent_merge)                                                                                          \
     X(XENT_GRAD, xent_grad)                                                                                            \
     X(XENT_BOTH, xent_both)                                                                                            \
+    X(MSE, mse)                                                                                                        \
+    X(CLASS_WEIGHT, class_weight)                                                                                      \
     X(COPY, copy)                                                                                                      \
     X(SCATTER, scatter)                                                                                                \
     X(TRANSPOSE, transpose)                                                                                            \
@@ -365,6 +369,19 @@ struct gelu_backward_args {
     bool accumulate; /* for sum */
 };
 
+/* y = tanh(x). */
+struct tanh_forward_args {
+    struct tensor x; /* f [T, F] */
+    struct tensor y; /* f [T, F]; may be x itself */
+};
+
+/* dx = dy * (1 - y^2), with the y that tanh_forward wrote. */
+struct tanh_backward_args {
+    struct tensor y;  /* f [T, F] */
+    struct tensor dy; /* f [T, F] */
+    struct tensor dx; /* f [T, F]; may be dy itself */
+};
+
 /* Cross-entropy. If label >= 0: lse = log(sum(exp(logits))) and loss = lse - logit[label]; otherwise both are 0. total
  * += {sum of loss, number of labels >= 0}, summed in double in the order of t. */
 struct xent_stat_args {
@@ -413,6 +430,29 @@ struct xent_both_args {
     struct tensor labels; /* i32 [1, T] */
     struct tensor loss;   /* stat [1, T] */
     struct tensor total;  /* f64 [1, 2], read and written */
+};
+
+/* Mean squared error of N numbers a row. If label >= 0: loss = mean over j of (predictions[t, j] - targets[label, j])^2
+ * and gradient = 2 (predictions - targets) / N, the gradient of the sum of losses; otherwise both are 0. total += {sum
+ * of loss, number of labels >= 0}, summed in double in a fixed order. */
+struct mse_args {
+    struct tensor predictions; /* f [T, N], N > 0 */
+    struct tensor labels;      /* i32 [1, T]: the row of targets, below S; negative: none */
+    struct tensor targets;     /* f32 [S, N] */
+    struct tensor gradient;    /* optional, of predictions' type [T, N]; may be predictions itself */
+    struct tensor loss;        /* stat [1, T] */
+    struct tensor total;       /* f64 [1, 2], read and written */
+};
+
+/* Weights the classes of a cross-entropy, as the argument `weight` of torch.nn.CrossEntropyLoss. If label >= 0: loss *=
+ * weights[label], gradient *= weights[label] and total += {loss, weights[label]}, summed in double in a fixed order;
+ * other rows are unchanged. */
+struct class_weight_args {
+    struct tensor labels;   /* i32 [1, T]; negative: none */
+    struct tensor weights;  /* f32 [1, V] */
+    struct tensor loss;     /* stat [1, T], read and written */
+    struct tensor gradient; /* optional f [T, V], read and written */
+    struct tensor total;    /* f64 [1, 2], read and written */
 };
 
 /* to = from. Both have the same dtype and shape; either may be in host memory. */

@@ -304,6 +304,7 @@ const char *op_check(enum op op, const void *args)
         RULE(XENT_PART, xent_part, a->logits.cols > 0 && a->origin >= 0)
         RULE(XENT_MERGE, xent_merge, a->statistics.rows > 0)
         RULE(XENT_GRAD, xent_grad, a->origin >= 0)
+        RULE(MSE, mse, a->predictions.cols > 0)
         RULE(EXACT_ADD, exact_add, a->quantum > 0 && a->most > 0)
         CHECK(QUANTIZE, quantize, check_quantized(&a->to, a->x.rows, a->x.cols))
         RULE(QUANTIZATION_STATISTIC, quantization_statistic,

@@ -3,21 +3,27 @@
 
 void batch_create(struct batch *batch, int64_t rows, int64_t row_tokens, int64_t max_segments)
 {
+    batch_create_targets(batch, rows, row_tokens, max_segments, 0);
+}
+
+void batch_create_targets(struct batch *batch, int64_t rows, int64_t row_tokens, int64_t max_segments, int64_t numbers)
+{
     int64_t tokens = rows * row_tokens, segments = rows * max_segments;
-    *batch = (struct batch){.rows = rows, .row_tokens = row_tokens, .max_segments = max_segments};
+    *batch = (struct batch){.rows = rows, .row_tokens = row_tokens, .max_segments = max_segments, .numbers = numbers};
     batch->tokens = memory_allocate(batch_bytes(batch));
     batch->labels = batch->tokens + tokens;
     batch->positions = batch->labels + tokens;
     batch->segment_start = batch->positions + tokens;
     batch->segment_length = batch->segment_start + segments;
     batch->scale = (float *)(batch->segment_length + segments);
+    batch->targets = batch->scale + tokens;
     batch_clear(batch, 0);
 }
 
 int64_t batch_bytes(const struct batch *batch)
 {
     _Static_assert(sizeof(float) == sizeof(int32_t), "one allocation of elements of one size");
-    int64_t elements = batch->rows * (4 * batch->row_tokens + 2 * batch->max_segments);
+    int64_t elements = batch->rows * (4 * batch->row_tokens + (2 + batch->numbers) * batch->max_segments);
     return elements * (int64_t)sizeof(int32_t);
 }
 
@@ -31,6 +37,8 @@ void batch_clear(struct batch *batch, int32_t pad)
     }
     for (int64_t i = 0; i < batch->rows * batch->max_segments; i++)
         batch->segment_start[i] = batch->segment_length[i] = 0;
+    for (int64_t i = 0; i < batch->rows * batch->max_segments * batch->numbers; i++)
+        batch->targets[i] = 0.0f;
     batch->valid = batch->real = 0;
     batch->full = false;
 }

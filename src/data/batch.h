@@ -11,25 +11,31 @@
 enum { BATCH_IGNORED = -100 }; /* label of a token without a target */
 
 struct batch {
-    int64_t rows;           /* rows of this micro-batch */
-    int64_t row_tokens;     /* tokens per row */
-    int64_t max_segments;   /* segment slots per row */
-    int32_t *tokens;        /* [rows * row_tokens]; the tokenizer's pad id on padding */
-    int32_t *labels;        /* [rows * row_tokens]; next token, or the original of a masked token; or BATCH_IGNORED */
+    int64_t rows;         /* rows of this micro-batch */
+    int64_t row_tokens;   /* tokens per row */
+    int64_t max_segments; /* segment slots per row */
+    int32_t *tokens;      /* [rows * row_tokens]; the tokenizer's pad id on padding */
+    /* [rows * row_tokens]; next token, or the original of a masked token; or BATCH_IGNORED. For a fine-tuning head: a
+     * class, or with targets the slot of the segment (model/task_head.h). */
+    int32_t *labels;
     int32_t *positions;     /* [rows * row_tokens]; restart at 0 in each segment; 0 on padding */
     int32_t *segment_start; /* [rows * max_segments] */
     int32_t *segment_length;
-    float *scale;   /* [rows * row_tokens]; factor of each token's embedding; 1 unless token dropout sets it */
-    int64_t number; /* key of the micro-batch's random numbers, unique in the training */
-    int64_t valid;  /* number of labels that are not BATCH_IGNORED */
-    int64_t real;   /* tokens inside segments */
-    bool full;      /* each row is one segment of full length, in all ranks' micro-batches of this round */
+    int64_t numbers; /* numbers of a segment's target; 0: no targets */
+    float *targets;  /* [rows * max_segments, numbers]; 0 in unused slots */
+    float *scale;    /* [rows * row_tokens]; factor of each token's embedding; 1 unless token dropout sets it */
+    int64_t number;  /* key of the micro-batch's random numbers, unique in the training */
+    int64_t valid;   /* number of labels that are not BATCH_IGNORED */
+    int64_t real;    /* tokens inside segments */
+    bool full;       /* each row is one segment of full length, in all ranks' micro-batches of this round */
 };
 
 /* Allocates all arrays in one allocation that begins at `tokens`. Every row is empty (token 0, no segment, no label,
  * scale 1). */
 void batch_create(struct batch *batch, int64_t rows, int64_t row_tokens, int64_t max_segments);
-/* Returns the bytes of the allocation of a batch with these rows, row_tokens and max_segments. */
+/* As batch_create, with targets of `numbers` numbers each. */
+void batch_create_targets(struct batch *batch, int64_t rows, int64_t row_tokens, int64_t max_segments, int64_t numbers);
+/* Returns the bytes of the allocation of a batch with these rows, row_tokens, max_segments and numbers. */
 int64_t batch_bytes(const struct batch *batch);
 /* Makes all rows empty; pad is the token id of padding. */
 void batch_clear(struct batch *batch, int32_t pad);

@@ -88,7 +88,7 @@ int megatron_windows_create(struct megatron_windows **out, const struct megatron
     if (samples == 0)
         return megatron_too_short(store, part, window);
     *out = allocate(store, part, window);
-    (*out)->source = (struct window_source){&class, *out, tokenizer, samples};
+    (*out)->source = (struct window_source){&class, *out, tokenizer, samples, NULL};
     return ERROR_NONE;
 }
 
@@ -99,7 +99,7 @@ int megatron_windows_create_ordered(struct megatron_windows **out, const struct 
     static const struct window_source_class class = {locate_in_order, read_in_order};
     struct megatron_windows *windows = allocate(store, part, window);
     int code = megatron_order_create(&windows->order, store, part, samples, window, seed);
-    windows->source = (struct window_source){&class, windows, tokenizer, windows->order.samples};
+    windows->source = (struct window_source){&class, windows, tokenizer, windows->order.samples, NULL};
     if (code != ERROR_NONE) {
         megatron_windows_destroy(windows);
         windows = NULL;

@@ -131,7 +131,7 @@ struct random_windows *random_windows_create(const struct random_windows_setting
     r->tokenizer = make_tokenizer(settings);
     r->plain = find_plain(&r->tokenizer);
     r->block = -1;
-    r->source = (struct window_source){&class, r, &r->tokenizer, all_windows};
+    r->source = (struct window_source){&class, r, &r->tokenizer, all_windows, NULL};
     return r;
 }
 

@@ -23,7 +23,15 @@ enum { NAME_BYTES = TOKENIZER_NAME_BYTES };
 static const int64_t part_bytes = 1 << 24,
                      large_bytes = (int64_t)1 << 32; /* reading more bytes than large_bytes takes a second or more */
 
-const char *const store_columns[STORE_COLUMNS] = {"tokens", "offsets", "names"};
+const char *const store_columns[STORE_COLUMNS] = {"tokens", "offsets", "names", "labels", "classes"};
+const char *const store_labels[STORE_LABEL_KINDS] = {"class", "number", "token"};
+
+int64_t token_store_label_bytes(enum store_label kind, int64_t count, int64_t sequences, int64_t tokens)
+{
+    return kind == STORE_LABEL_TOKEN    ? tokens * (int64_t)sizeof(int16_t)
+           : kind == STORE_LABEL_NUMBER ? sequences * count * (int64_t)sizeof(float)
+                                        : sequences * (int64_t)sizeof(int32_t);
+}
 
 int64_t token_store_token_bytes(int64_t vocabulary)
 {
@@ -62,18 +70,24 @@ static int64_t read_integer(hid_t file, const char *name)
     return read_attribute(file, name, H5T_NATIVE_INT64, &value) ? value : -1;
 }
 
+/* Reads a text attribute of the root; "" if absent. */
+static void read_text(hid_t file, const char *name, char text[NAME_BYTES])
+{
+    memset(text, 0, NAME_BYTES);
+    if (H5Aexists(file, name) <= 0)
+        return;
+    hid_t attribute = H5Aopen(file, name, H5P_DEFAULT), type = H5Aget_type(attribute);
+    if (is_scalar(attribute) && H5Tget_class(type) == H5T_STRING && H5Tis_variable_str(type) == 0 &&
+        H5Tget_size(type) < NAME_BYTES)
+        H5Aread(attribute, type, text);
+    H5Tclose(type);
+    H5Aclose(attribute);
+}
+
 static int read_tokenizer(hid_t file, struct token_store *store)
 {
-    char name[NAME_BYTES] = "";
-    if (H5Aexists(file, "tokenizer") > 0) {
-        hid_t attribute = H5Aopen(file, "tokenizer", H5P_DEFAULT);
-        hid_t type = H5Aget_type(attribute);
-        if (is_scalar(attribute) && H5Tget_class(type) == H5T_STRING && H5Tis_variable_str(type) == 0 &&
-            H5Tget_size(type) < sizeof name)
-            H5Aread(attribute, type, name);
-        H5Tclose(type);
-        H5Aclose(attribute);
-    }
+    char name[NAME_BYTES];
+    read_text(file, "tokenizer", name);
     store->tokenizer = tokenizer_find(name);
     if (store->tokenizer == NULL) {
         snprintf(store->described.name, sizeof store->described.name, "%s", name);
@@ -124,7 +138,8 @@ static int locate(hid_t file, struct token_store *store, enum store_column colum
 
 static int check_digests(struct token_store *store)
 {
-    if (store->has_checksum && store->checksum != XXH3_64bits(store->digests, sizeof store->digests))
+    const int columns = store->label_count > 0 ? STORE_COLUMNS : STORE_LABELS;
+    if (store->has_checksum && store->checksum != XXH3_64bits(store->digests, (size_t)columns * sizeof *store->digests))
         return error_user("%s: is damaged: its checksum does not match the hashes of its arrays; prepare it again",
                           store->path);
     if (!store->has_checksum) {
@@ -134,14 +149,57 @@ static int check_digests(struct token_store *store)
     return ERROR_NONE;
 }
 
+static hid_t type_of_labels(enum store_label kind)
+{
+    return kind == STORE_LABEL_TOKEN    ? H5T_NATIVE_INT16
+           : kind == STORE_LABEL_NUMBER ? H5T_NATIVE_FLOAT
+                                        : H5T_NATIVE_INT32;
+}
+
+/* Returns whether there is a name for each class. */
+static bool names_classes(const struct token_store *store)
+{
+    int64_t names = 0;
+    for (int64_t i = 0; i < store->class_bytes; i++)
+        names += store->classes[i] == '\n';
+    return names == store->label_count && store->classes[store->class_bytes - 1] == '\n';
+}
+
+static int read_labels(hid_t file, struct token_store *store)
+{
+    char kind[NAME_BYTES];
+    int64_t count;
+    const unsigned char *classes;
+    read_text(file, "label_kind", kind);
+    store->label_count = read_integer(file, "label_count");
+    for (int k = 0; k < STORE_LABEL_KINDS; k++)
+        if (strcmp(kind, store_labels[k]) == 0)
+            store->label_kind = (enum store_label)k;
+    if (store->label_kind == STORE_LABEL_NONE || store->label_count < 1 || store->label_count > INT32_MAX)
+        return not_a_store(store->path, "its labels are of no known kind");
+    int code = locate(file, store, STORE_LABELS, type_of_labels(store->label_kind), &count, &store->labels);
+    if (code == ERROR_NONE)
+        code = locate(file, store, STORE_CLASSES, H5T_NATIVE_UINT8, &store->class_bytes, &classes);
+    if (code != ERROR_NONE)
+        return code;
+    store->classes = (const char *)classes;
+    const int64_t bytes = count * (int64_t)H5Tget_size(type_of_labels(store->label_kind));
+    if (bytes != token_store_label_bytes(store->label_kind, store->label_count, store->sequences, store->token_count) ||
+        !names_classes(store))
+        return error_user("%s: is damaged: it has not one label for each sequence or token; prepare it again",
+                          store->path);
+    return ERROR_NONE;
+}
+
 static int read_layout(hid_t file, struct token_store *store)
 {
     int64_t version = read_integer(file, "cistron_store");
     if (version < 0)
         return not_a_store(store->path, "it has no attribute cistron_store");
-    if (version != STORE_VERSION)
-        return error_user("%s: is a token store of version %lld, this program reads version %d; prepare it again",
-                          store->path, (long long)version, STORE_VERSION);
+    if (version != STORE_VERSION && version != STORE_VERSION_LABELS)
+        return error_user("%s: is a token store of version %lld, this program reads versions %d and %d; prepare it "
+                          "again",
+                          store->path, (long long)version, STORE_VERSION, STORE_VERSION_LABELS);
     store->vocabulary = read_integer(file, "vocabulary");
     store->has_checksum = read_attribute(file, "checksum", H5T_NATIVE_UINT64, &store->checksum);
     int code = read_tokenizer(file, store);
@@ -162,7 +220,8 @@ static int read_layout(hid_t file, struct token_store *store)
     if (offsets < 1 || token_store_offset(store, 0) != 0 ||
         token_store_offset(store, store->sequences) != store->token_count)
         return error_user("%s: is damaged: its offsets do not span its tokens; prepare it again", store->path);
-    return check_digests(store);
+    code = version == STORE_VERSION_LABELS ? read_labels(file, store) : ERROR_NONE;
+    return code == ERROR_NONE ? check_digests(store) : code;
 }
 
 static int read_file(struct token_store *store)
@@ -191,6 +250,7 @@ int token_store_open(struct token_store **out, const char *path)
 {
     struct token_store *store = memory_allocate(sizeof *store);
     store->path = memory_string(path);
+    store->label_kind = STORE_LABEL_NONE;
     int code = read_file(store);
     if (code != ERROR_NONE) {
         token_store_close(store);
@@ -269,13 +329,21 @@ int token_store_verify(const struct token_store *store)
     if (token_bytes > large_bytes)
         log_info("# %s: reading %.0f GB once to verify the checksum", store->path, (double)token_bytes * 1e-9);
     const int64_t offset_bytes = (store->sequences + 1) * (int64_t)sizeof(int64_t);
+    const int64_t label_bytes = store->label_count > 0 ? token_store_label_bytes(store->label_kind, store->label_count,
+                                                                                 store->sequences, store->token_count)
+                                                       : 0;
+    const int64_t all = offset_bytes + store->name_bytes + label_bytes + store->class_bytes + token_bytes;
     struct progress_line progress;
     int code = token_store_check_offsets(store);
-    progress_start(&progress, "verifying", "MB", (double)(offset_bytes + store->name_bytes + token_bytes) * 1e-6);
+    progress_start(&progress, "verifying", "MB", (double)all * 1e-6);
     if (code == ERROR_NONE)
         code = verify_column(store, STORE_OFFSETS, store->offsets, offset_bytes, &progress);
     if (code == ERROR_NONE)
         code = verify_column(store, STORE_NAMES, store->names, store->name_bytes, &progress);
+    if (code == ERROR_NONE && store->label_count > 0)
+        code = verify_column(store, STORE_LABELS, store->labels, label_bytes, &progress);
+    if (code == ERROR_NONE && store->label_count > 0)
+        code = verify_column(store, STORE_CLASSES, store->classes, store->class_bytes, &progress);
     if (code == ERROR_NONE)
         code = verify_column(store, STORE_TOKENS, store->tokens, token_bytes, &progress);
     progress_end(&progress);
@@ -304,6 +372,28 @@ void token_store_read(const struct token_store *store, int64_t start, int64_t co
             memcpy(&token, from + 4 * i, sizeof token);
             out[i] = (int32_t)token;
         }
+    }
+}
+
+int32_t token_store_class(const struct token_store *store, int64_t sequence)
+{
+    int32_t label;
+    memcpy(&label, store->labels + sequence * (int64_t)sizeof label, sizeof label);
+    return label;
+}
+
+void token_store_numbers(const struct token_store *store, int64_t sequence, float *out)
+{
+    const size_t bytes = (size_t)store->label_count * sizeof *out;
+    memcpy(out, store->labels + sequence * (int64_t)bytes, bytes);
+}
+
+void token_store_token_classes(const struct token_store *store, int64_t start, int64_t count, int32_t *out)
+{
+    for (int64_t i = 0; i < count; i++) {
+        int16_t label;
+        memcpy(&label, store->labels + (start + i) * (int64_t)sizeof label, sizeof label);
+        out[i] = label;
     }
 }
 

@@ -16,8 +16,9 @@ static const struct {
 } ids[] = {{"bos", offsetof(struct tokenizer, bos)},
            {"eos", offsetof(struct tokenizer, eos)},
            {"pad", offsetof(struct tokenizer, pad)},
-           {"unk", offsetof(struct tokenizer, unk)}};
-enum { IDS = sizeof ids / sizeof *ids };
+           {"unk", offsetof(struct tokenizer, unk)},
+           {"mask", offsetof(struct tokenizer, mask)}};
+enum { IDS = sizeof ids / sizeof *ids, FIRST_OPTIONAL = IDS - 1 /* stores of earlier versions have no `mask` */ };
 
 bool tokenizer_member_write(hid_t file, const struct tokenizer *tokenizer)
 {
@@ -58,7 +59,8 @@ bool tokenizer_member_describe(hid_t file, struct tokenizer *tokenizer)
     bool good = group >= 0;
     tokenizer->mask = -1;
     for (int i = 0; i < IDS && good; i++)
-        good = read_id(group, ids[i].name, tokenizer->vocabulary, (int32_t *)((char *)tokenizer + ids[i].offset));
+        good = (i >= FIRST_OPTIONAL && H5Aexists(group, ids[i].name) <= 0) ||
+               read_id(group, ids[i].name, tokenizer->vocabulary, (int32_t *)((char *)tokenizer + ids[i].offset));
     if (group >= 0)
         H5Gclose(group);
     return good;

@@ -30,11 +30,14 @@ struct window_source_class {
     void (*read)(void *self, const struct token_window *window, int64_t from, int64_t count, int32_t *tokens);
 };
 
+struct token_store;
+
 struct window_source {
     const struct window_source_class *class;
     void *self;
     const struct tokenizer *tokenizer;
-    int64_t windows; /* windows in an epoch */
+    int64_t windows;                    /* windows in an epoch */
+    const struct token_store *labelled; /* the store of the windows if it has labels, else NULL */
 };
 
 #endif

@@ -84,7 +84,8 @@ int windows_open(struct store_windows **out, const struct token_store *store, co
     int code = comm_agree(world, windows_check_layout(layout));
     if (code == ERROR_NONE)
         code = obtain(windows, layout, world);
-    windows->source = (struct window_source){&class, windows, store->tokenizer, windows->index.header.windows};
+    windows->source = (struct window_source){&class, windows, store->tokenizer, windows->index.header.windows,
+                                             store->label_count > 0 ? store : NULL};
     if (code != ERROR_NONE) {
         windows_close(windows);
         windows = NULL;

@@ -18,6 +18,7 @@ enum { DECK_MAXIMUM_THREADS = 1024 };
 enum deck_family { DECK_FAMILY_PRESET, DECK_FAMILY_FIRST /* then one for each of DECK_FAMILIES */ };
 /* X(NAME) for each family of models, which is family_NAME in architecture/family_NAME.c. */
 #define DECK_FAMILIES(X) X(llama) X(esm2) X(amplify) X(qwen2) X(qwen3)
+enum deck_objective { DECK_OBJECTIVE_FAMILY, DECK_OBJECTIVE_CAUSAL, DECK_OBJECTIVE_MASKED };
 enum deck_gelu { DECK_GELU_ERF, DECK_GELU_TANH };
 enum deck_rounding { DECK_ROUNDING_NONE, DECK_ROUNDING_FP16, DECK_ROUNDING_BF16 };
 enum deck_tied { DECK_TIED_PRESET, DECK_TIED_YES, DECK_TIED_NO };
@@ -33,6 +34,9 @@ enum deck_device { DECK_DEVICE_AUTO, DECK_DEVICE_CPU, DECK_DEVICE_CUDA };
 enum deck_check { DECK_CHECK_OFF, DECK_CHECK_RESULTS, DECK_CHECK_ALL };
 enum deck_divergence { DECK_DIVERGENCE_STOP, DECK_DIVERGENCE_SKIP, DECK_DIVERGENCE_REWIND };
 enum deck_freeze { DECK_FREEZE_NONE, DECK_FREEZE_TRUNK };
+enum deck_head { DECK_HEAD_LM, DECK_HEAD_SEQUENCE, DECK_HEAD_TOKEN, DECK_HEADS };
+enum deck_problem { DECK_PROBLEM_CLASSIFICATION, DECK_PROBLEM_REGRESSION };
+enum deck_pooling { DECK_POOLING_AUTO, DECK_POOLING_FIRST, DECK_POOLING_LAST, DECK_POOLING_MEAN };
 enum deck_failure { DECK_FAILURE_STOP, DECK_FAILURE_CONTINUE };
 enum deck_compute { DECK_COMPUTE_FP32, DECK_COMPUTE_BF16 };
 enum deck_recipe {

@@ -12,10 +12,15 @@ struct deck {
     struct {
         char preset[DECK_STRING], initialise_from[DECK_STRING];
         bool initialise_optimizer;
-        int family; /* enum deck_family */
+        int family;    /* enum deck_family */
+        int objective; /* enum deck_objective */
         int64_t layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary, positions;
         int tied; /* enum deck_tied */
         bool attention_bias, mlp_bias;
+        int head; /* enum deck_head */
+        int64_t num_labels;
+        int problem_type; /* enum deck_problem */
+        int pooling;      /* enum deck_pooling */
         bool norm_zero_centered;
         int gelu; /* enum deck_gelu */
         bool token_dropout;

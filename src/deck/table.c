@@ -30,9 +30,13 @@ const struct deck_row deck_table[] = {
             "values."},
     {CHOICE(model.family, DECK_FAMILY_PRESET, "preset" DECK_FAMILIES(FAMILY_NAME)), .restart = RESTART_TENSORS,
      .doc =
-         "Form of the blocks and the head. \"preset\" is the preset's family, or \"llama\" without a preset. \"esm2\" "
-         "and \"amplify\" learn to predict masked tokens (data.mask_probability), the others the next token. \"qwen2\" "
+         "Form of the blocks and the head. \"preset\" is the preset's family, or \"llama\" without a preset. \"qwen2\" "
          "(also Qwen 2.5) is a Llama with biases of q, k and v, \"qwen3\" one with norms of q and k (QK norm)."},
+    {CHOICE(model.objective, DECK_OBJECTIVE_FAMILY, "family", "causal", "masked"), .restart = RESTART_MODEL,
+     .doc =
+         "\"causal\": a token sees earlier tokens, and the model predicts the next one. \"masked\": a token sees all, "
+         "and the model predicts masked tokens (data.mask_probability), which needs a tokenizer with a mask token. "
+         "\"family\": masked for \"esm2\" and \"amplify\", else causal."},
     {PATH(model.initialise_from, ""), .restart = RESTART_FREE,
      .doc = "Checkpoint file or run folder with the initial weights of a new run, for example the result of `cistron "
             "import`; \"\" initialises from train.seed. Unset keys of this section take the file's values; sizes that "
@@ -66,6 +70,21 @@ const struct deck_row deck_table[] = {
      .doc = "\"llama\" and \"qwen3\": the linear layers of attention (q, k, v and o) have biases."},
     {BOOL(model.mlp_bias, false), .restart = RESTART_TENSORS,
      .doc = "\"llama\": the linear layers of the MLP have biases."},
+    {CHOICE(model.head, DECK_HEAD_LM, "lm", "sequence", "token"), .restart = RESTART_TENSORS,
+     .doc =
+         "What the model's last layers compute. \"lm\": tokens, as in pretraining. \"sequence\": a class or numbers "
+         "for each sequence, as transformers' ...ForSequenceClassification. \"token\": a class for each token, as "
+         "...ForTokenClassification. The last two learn from labels in the token stores (cistron prepare --labels)."},
+    {INT(model.num_labels, 0, 0, WIDTH), .restart = RESTART_TENSORS,
+     .doc = "Classes of a fine-tuning head, or numbers of a sequence."},
+    {CHOICE(model.problem_type, DECK_PROBLEM_CLASSIFICATION, "classification", "regression"),
+     .restart = RESTART_TENSORS,
+     .doc = "Loss of a fine-tuning head: cross-entropy of one class, or the mean squared error of model.num_labels "
+            "numbers per sequence."},
+    {CHOICE(model.pooling, DECK_POOLING_AUTO, "auto", "first", "last", "mean"), .restart = RESTART_TENSORS,
+     .doc = "What the head \"sequence\" reads: the state of the first token or of the last one, or the mean over the "
+            "tokens that are not special. \"auto\" is what transformers' class reads: the first token of \"esm2\", the "
+            "last one of \"llama\"."},
     {BOOL(model.norm_zero_centered, false), .restart = RESTART_MODEL,
      .doc = "Store the gains of norms as their distance from 1 (Megatron's --apply-layernorm-1p): they start at 0, "
             "bf16 keeps more of their digits, and weight decay, if optimizer.decay includes norms, pulls gains to 1. "

@@ -64,7 +64,10 @@ static void create_host(struct engine *e)
 {
     enum { MORE = 256 /* for small tensors sent with a batch or an update */ };
     const struct memory_settings *m = &e->settings.memory;
-    const struct batch largest = {.rows = m->rows, .row_tokens = m->row_tokens, .max_segments = m->max_segments};
+    const struct batch largest = {.rows = m->rows,
+                                  .row_tokens = m->row_tokens,
+                                  .max_segments = m->max_segments,
+                                  .numbers = model_numbers(&e->model->settings)};
     staging_create(&e->staging, e->executor,
                    batch_bytes(&largest) + engine_table_bytes(e) + engine_labelled_bytes(e) + engine_cache_bytes(e) +
                        MORE);
@@ -173,6 +176,7 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
     }
     if (engine_generates(e))
         engine_create_sequences(e);
+    engine_create_fetched(e);
     memory_create(&e->memory, model, m, &e->execution, &e->budget);
     const struct store_request request = {.model = model,
                                           .budget = &e->budget,
@@ -201,6 +205,7 @@ void engine_destroy(struct engine *e)
     memory_free(e->batches);
     memory_free(e->acquisitions);
     engine_destroy_sequences(e);
+    engine_destroy_fetched(e);
     destroy_host(e);
     budget_destroy(&e->budget);
 }

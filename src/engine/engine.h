@@ -19,7 +19,8 @@ struct comm;
 /* Context parallelism: this rank's part of the batch that is being copied to the device. */
 struct engine_rows {
     struct context_split split;
-    struct batch batch;
+    struct batch padded;              /* inference: the batch, in a row of a multiple of 2 * split.ranks tokens */
+    struct batch batch;               /* this rank's part */
     int32_t *tables;                  /* segment tables of its attention, made by context_split_segments */
     struct attention_segments *parts; /* target of the slots' batch_tensors.parts; NULL: no context parallelism */
 };
@@ -29,13 +30,15 @@ struct engine_settings {
     struct optimizer_settings optimizer;
     struct sharding sharding;
     bool replays; /* parts of a step are captured and replayed where the executor can (engine/replay.h) */
-    /* MEMORY_GENERATE only. positions: tokens per sequence in the key-value cache, which has memory.max_segments
-     * sequences. least_rows: minimum rows of a call, at most memory.row_tokens; shorter calls are padded to it, so that
-     * the bits of a product do not depend on the number of tokens. */
-    int64_t positions, least_rows;
+    /* MEMORY_GENERATE only. The key-value cache has `sequences` sequences of `positions` tokens; memory.max_segments is
+     * at least engine_call_segments. least_rows: minimum rows of a call, at most memory.row_tokens; shorter calls are
+     * padded to it, so that the bits of a product do not depend on the number of tokens. */
+    int64_t sequences, positions, least_rows;
+    const float *class_weights; /* [model's task.labels], borrowed by engine_create; NULL: classes have no weights */
     /* The tensor-parallel ranks, in the order of their columns; they write whole rows of a checkpoint together. NULL:
      * no tensor parallelism. Borrowed. */
     struct comm *tensor;
+    struct comm *context; /* inference: the ranks that share rows. NULL: no context parallelism. Borrowed. */
 };
 
 /* The results of a step or an evaluation while they are copied to the host. */
@@ -85,11 +88,13 @@ struct engine {
     struct tensor rope_table;
     struct execution_owner owner; /* owner of the execution */
     struct execution execution;
-    const struct engine_states *states;                 /* in engine_embed, else NULL */
+    const struct engine_states *states; /* in engine_embed, else NULL */
+    int64_t state_tokens;               /* tokens of its batch */
+    struct tensor fetched; /* in the executor's host memory: some rows of states; absent unless memory.use is EMBED */
     struct stage_transfer sending[TRANSFER_DIRECTIONS]; /* SEND_TO_NEXT and SEND_TO_PREVIOUS */
     struct batch_staging staging;
     struct step_replay replay;
-    int64_t *lengths;     /* [memory.max_segments]: tokens of each sequence in the cache; NULL: no cache */
+    int64_t *lengths;     /* [sequences]: tokens of each sequence in the cache; NULL: no cache */
     struct tensor logits; /* in the executor's host memory: result of engine_extend */
     struct engine_return returns[ENGINE_RETURNS];
     int64_t launched, returned; /* number of steps launched, and of results returned */
@@ -103,7 +108,12 @@ struct engine {
  *
  * With context parallelism, groups->context are the ranks that share rows, model->settings.context is the method, and
  * model->tokens is one rank's number of tokens. settings->memory and all batches describe whole rows, of a multiple of
- * 2 * ranks tokens. The ranks pass the same batches to their engines, and each engine uses its part. */
+ * 2 * ranks tokens; the batch of an inference pass is one row of any length up to the planned one. The ranks pass the
+ * same batches to their engines, and each engine uses its part.
+ *
+ * In generation groups->context are ranks that share the key-value cache (model->settings.context.cache): a rank has
+ * the keys and values of some blocks of ENGINE_CACHE_BLOCK tokens of each sequence, and model->tokens is the number of
+ * tokens of a call. */
 void engine_create(struct engine *engine, struct executor *executor, struct model *model,
                    const struct parallel_groups *groups, const struct engine_settings *settings);
 void engine_destroy(struct engine *engine);
@@ -156,7 +166,10 @@ struct engine_result engine_evaluate(struct engine *engine, const struct batch *
 
 /* Writes each token's loss in nats, 0 where it has no label; losses: [rows * row_tokens]. The batch may have fewer
  * tokens than planned, in rows of any length. Collective over groups.gather, whose ranks may have batches of different
- * sizes. For engines that train or evaluate, without context parallelism. */
+ * sizes. For engines that train or evaluate.
+ *
+ * With context parallelism the results of this function and the next two are written on the first of the context ranks
+ * only (settings.context), over which they are collective. */
 void engine_score(struct engine *engine, const struct batch *batch, double *losses);
 
 /* States of tokens, in the numbering of transformers' hidden_states: 0 is the output of the embedding, i that of layer
@@ -164,9 +177,10 @@ void engine_score(struct engine *engine, const struct batch *batch, double *loss
 struct engine_states {
     const int64_t *layers; /* [count], each once */
     int64_t count;
-    float *vectors; /* [tokens, count, hidden] */
+    float *vectors; /* [tokens, count, hidden]; may be NULL on a context rank that is not the first */
     /* Called for each layer (from 0) with the queries and keys of all tokens, after the rotary embedding, in host
-     * memory: [tokens, heads * head_dim], valid during the call. NULL: not wanted. Without tensor parallelism. */
+     * memory: [tokens, heads * head_dim], valid during the call. NULL: not wanted. Without tensor and context
+     * parallelism. */
     void (*attended)(void *self, int64_t layer, const struct tensor *queries, const struct tensor *keys);
     void *self;
 };
@@ -175,26 +189,34 @@ struct engine_states {
  * of MEMORY_EMBED. */
 void engine_embed(struct engine *engine, const struct batch *batch, const struct engine_states *states);
 
-/* Writes the logits of the tokens ends[count] (indices in the batch's flattened rows, each used once or more), rounded
- * to f32; logits: [count, vocabulary]. The head computes these tokens alone. count: 0 to the planned tokens, if the
- * model was made with as many tokens per slice of the head. Sizes of batches and ranks are as in engine_score. For
- * engines of MEMORY_LOGITS, without context parallelism. */
+/* Writes the logits of the tokens ends[count] (indices in the batch's flattened rows; with context parallelism each at
+ * most once), rounded to f32; logits: [count, vocabulary]. The head computes these tokens alone. count: 0 to the
+ * planned tokens, if the model was made with as many tokens per slice of the head. Sizes of batches and ranks are as in
+ * engine_score. For engines of MEMORY_LOGITS. */
 void engine_logits(struct engine *engine, const struct batch *batch, int32_t *ends, int64_t count, float *logits);
 
 /* -- Generation: engines made for MEMORY_GENERATE, which own the keys and values of sequences ---------------------- */
 
+enum {
+    ENGINE_CACHE_BLOCK = 64
+}; /* consecutive tokens of a sequence whose keys and values belong to one context rank */
+
 /* Tokens to append to one sequence of the cache. */
 struct engine_piece {
-    int64_t sequence; /* 0 .. memory.max_segments - 1 */
+    int64_t sequence; /* 0 .. sequences - 1 */
     const int32_t *tokens;
     int64_t count; /* number of tokens, at least 1 */
     bool ends;     /* the logits of the last token are requested */
 };
 
+/* Returns the maximum number of segments of a call: one for each piece, or with context parallelism one for each part
+ * of a piece whose keys and values belong to one rank. sequences: pieces of a call. */
+int64_t engine_call_segments(int64_t sequences, int64_t tokens, int context_ranks);
+
 /* Appends the pieces to different sequences and returns the requested logits, [pieces with ends, vocabulary], in the
  * order of the pieces. The logits are in host memory of the engine and valid until the next call. The pieces' tokens
  * together must not exceed the planned tokens. Calls in which each piece is one token with `ends` are captured and
- * replayed. Collective over groups.gather. */
+ * replayed. Collective over groups.gather and the context ranks, which pass the same pieces and get the same logits. */
 struct tensor engine_extend(struct engine *engine, const struct engine_piece *pieces, int64_t count);
 
 /* engine_length returns the number of tokens in a sequence; engine_truncate removes the tokens from `length` on. */

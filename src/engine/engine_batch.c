@@ -19,12 +19,27 @@ static void describe_segments(const struct engine *e, const struct batch *batch,
                                                                              : most;
 }
 
+/* Copies the weights of classes to the device, where they stay. */
+static struct tensor create_class_weights(struct engine *e)
+{
+    const float *weights = e->settings.class_weights;
+    if (weights == NULL)
+        return (struct tensor){0};
+    const int64_t classes = e->model->settings.task.labels;
+    const struct tensor to = batch_tensor(&e->budget, classes, DTYPE_F32);
+    LAUNCH(&e->streams[STREAM_COMPUTE], COPY, copy, .from = tensor_vector((void *)weights, DTYPE_F32, classes),
+           .to = to);
+    engine_synchronize(e);
+    return to;
+}
+
 /* All slots add their losses to one tensor. It lies next to the squares, so that one collective sums both over ranks.
  */
 void engine_create_batches(struct engine *e)
 {
     const struct memory_settings *m = &e->settings.memory;
-    int64_t tokens = m->rows * m->row_tokens / group_size(e->groups.context), segments = m->rows * m->max_segments;
+    const int split = engine_generates(e) ? 1 : group_size(e->groups.context);
+    int64_t tokens = m->rows * m->row_tokens / split, segments = m->rows * m->max_segments;
     const int slots = memory_slots_before(m, MODEL_CHUNKS);
     const struct exact_quanta *exact = &e->settings.sharding.exact;
     int64_t squares = m->use == MEMORY_TRAIN ? optimizer_squares(e->model, exact->squares) : 0;
@@ -35,6 +50,8 @@ void engine_create_batches(struct engine *e)
     if (exact->loss > 0)
         e->batch_total = batch_tensor(&e->budget, 2, DTYPE_F64);
     const struct tensor total = exact->loss > 0 ? e->batch_total : e->total;
+    const struct tensor class_weights = create_class_weights(e);
+    const int64_t numbers = model_numbers(&e->model->settings);
     e->batches = memory_allocate((int64_t)sizeof *e->batches * slots);
     for (int s = 0; s < slots; s++) {
         struct batch_tensors *b = &e->batches[s];
@@ -53,6 +70,10 @@ void engine_create_batches(struct engine *e)
             b->ends = batch_tensor(&e->budget, tokens, DTYPE_I32);
         b->segments.q_offset = batch_tensor(&e->budget, segments, DTYPE_I32); /* zero, as allocated */
         describe_segments(e, &rows, &b->segments);
+        b->class_weights = class_weights;
+        if (numbers > 0)
+            b->targets = tensor_matrix(batch_tensor(&e->budget, segments * numbers, DTYPE_F32).data, DTYPE_F32,
+                                       segments, numbers);
         b->total = group_rank(e->groups.tensor) == 0 ? total : discarded;
         b->discarded = discarded;
     }
@@ -63,6 +84,20 @@ void engine_load_numbers(struct engine *e, void *from, int64_t count, struct ten
 {
     *to = tensor_vector(to->data, to->dtype, count);
     staging_copy(&e->staging, &e->streams[STREAM_COMPUTE], tensor_vector(from, to->dtype, count), *to);
+}
+
+/* The planning executor has no memory to read. */
+static void stage_targets(struct engine *e, const struct batch *batch, struct tensor *to)
+{
+    const int64_t slots = batch->rows * batch->max_segments, numbers = model_numbers(&e->model->settings);
+    if (numbers == 0)
+        return;
+    if (!e->executor->class->dry && batch->numbers != numbers)
+        error_fatal("a micro-batch has %lld numbers for each sequence, but the head predicts %lld",
+                    (long long)batch->numbers, (long long)numbers);
+    struct tensor flat = *to;
+    engine_load_numbers(e, batch->targets, slots * numbers, &flat);
+    to->rows = slots;
 }
 
 /* Checks that the segments are as describe_segments says. The planning executor has no memory to read. */
@@ -78,9 +113,10 @@ static void check_segments(const struct engine *e, const struct batch *batch, co
                         said->full ? "" : "at most ", (long long)said->longest);
 }
 
-void engine_stage_batch(struct engine *e, const struct batch *batch, struct batch_tensors *to)
+void engine_stage_batch(struct engine *e, const struct batch *own, struct batch_tensors *to)
 {
     const struct memory_settings *m = &e->settings.memory;
+    const struct batch *batch = engine_whole(e, own);
     int64_t slots = batch->rows * batch->max_segments;
     if (batch->rows * batch->row_tokens > m->rows * m->row_tokens || slots > m->rows * m->max_segments)
         error_fatal("a micro-batch of %lld tokens in %lld segments is larger than planned",
@@ -92,6 +128,7 @@ void engine_stage_batch(struct engine *e, const struct batch *batch, struct batc
     engine_load_numbers(e, part->labels, tokens, &to->labels);
     engine_load_numbers(e, part->positions, tokens, &to->positions);
     engine_stage_labelled(e, part, to);
+    stage_targets(e, batch, &to->targets);
     int32_t draw[2] = {(int32_t)(uint32_t)part->number, (int32_t)(uint32_t)(part->number >> 32)};
     if (engine_draws(e))
         engine_load_numbers(e, draw, 2, &to->draw);

@@ -10,8 +10,7 @@
 /* Returns the maximum number of logit rows of a call. */
 static int64_t most_ends(const struct engine *e)
 {
-    const int64_t sequences = e->settings.memory.max_segments, least = e->settings.least_rows;
-    return MAX(sequences, least);
+    return MAX(e->settings.sequences, e->settings.least_rows);
 }
 
 int64_t engine_cache_bytes(const struct engine *e)
@@ -36,21 +35,49 @@ void engine_create_cache_tables(struct engine *e, struct batch_tensors *batch)
     batch->ends = table(e, most_ends(e));
 }
 
+static int ranks_of(const struct engine *e)
+{
+    return group_size(e->groups.context);
+}
+
+/* Returns how many of a sequence's first `count` tokens this rank has in the cache. */
+static int64_t own_tokens(const struct engine *e, int64_t count)
+{
+    const int64_t period = ENGINE_CACHE_BLOCK * (int64_t)ranks_of(e);
+    const int64_t rest = count % period - ENGINE_CACHE_BLOCK * (int64_t)group_rank(e->groups.context);
+    return ranks_of(e) == 1 ? count : count / period * ENGINE_CACHE_BLOCK + MAX(0, MIN(rest, ENGINE_CACHE_BLOCK));
+}
+
+/* Returns the cache's rows of a sequence, the same on all ranks. */
+static int64_t sequence_rows(const struct engine *e)
+{
+    const int64_t period = ENGINE_CACHE_BLOCK * (int64_t)ranks_of(e), positions = e->settings.positions;
+    return ranks_of(e) == 1 ? positions : (positions + period - 1) / period * ENGINE_CACHE_BLOCK;
+}
+
+int64_t engine_call_segments(int64_t sequences, int64_t tokens, int context_ranks)
+{
+    return context_ranks == 1 ? sequences : 2 * sequences + tokens / ENGINE_CACHE_BLOCK;
+}
+
 void engine_create_sequences(struct engine *e)
 {
     const struct model_settings *s = &e->model->settings;
     const struct memory_settings *m = &e->settings.memory;
-    const int64_t layer_rows = m->max_segments * e->settings.positions, rows = s->layers * layer_rows;
+    const int64_t sequences = e->settings.sequences;
+    /* with several ranks also rows for the tokens of a call that other ranks have, which are never read */
+    const int64_t layer_rows = sequences * sequence_rows(e) + (ranks_of(e) > 1 ? m->row_tokens : 0);
+    const int64_t rows = s->layers * layer_rows;
     const int64_t width = 2 * model_kv_heads(s) * s->head_dim, size = dtype_size(m->compute);
     if (layer_rows > INT32_MAX)
-        error_fatal("%lld sequences of %lld tokens are more than a cache can have", (long long)m->max_segments,
+        error_fatal("%lld sequences of %lld tokens are more than a cache can have", (long long)sequences,
                     (long long)e->settings.positions);
     e->execution.cache = (struct kv_cache){
         tensor_matrix(budget_allocate(&e->budget, rows * width * size, BUDGET_ACTIVATIONS), m->compute, rows, width),
         layer_rows};
-    e->lengths = memory_allocate((int64_t)sizeof *e->lengths * m->max_segments);
-    void *host = e->executor->class->allocate(e->executor, m->max_segments * s->vocabulary * size, MEMORY_HOST);
-    e->logits = tensor_matrix(host, m->compute, m->max_segments, s->vocabulary);
+    e->lengths = memory_allocate((int64_t)sizeof *e->lengths * sequences);
+    void *host = e->executor->class->allocate(e->executor, sequences * s->vocabulary * size, MEMORY_HOST);
+    e->logits = tensor_matrix(host, m->compute, sequences, s->vocabulary);
 }
 
 void engine_destroy_sequences(struct engine *e)
@@ -66,7 +93,7 @@ void engine_destroy_sequences(struct engine *e)
 /* The tables of a call that are copied to the device. */
 struct call {
     struct batch batch;
-    int32_t *kv_start, *kv_length, *q_offset; /* [pieces] */
+    int32_t *kv_start, *kv_length, *q_offset; /* [segments] */
     int32_t *places;                          /* [tokens] */
     int32_t *ends;                            /* [most_ends] */
     int64_t tokens, wanted;                   /* tokens in all pieces; number of ends */
@@ -88,33 +115,53 @@ static void check_piece(const struct engine *e, const struct engine_piece *piece
                     (long long)e->settings.positions);
 }
 
+/* Adds a segment: `count` tokens of a sequence, after the `before` tokens that it has, whose keys and values belong to
+ * one rank. On the other ranks all of these tokens see the same keys. */
+static void add_segment(struct call *c, const struct engine *e, int64_t sequence, int64_t before, const int32_t *tokens,
+                        int64_t count)
+{
+    const int64_t start = sequence * sequence_rows(e), spare = e->settings.sequences * sequence_rows(e);
+    const int64_t own_before = own_tokens(e, before), own = own_tokens(e, before + count) - own_before;
+    const int64_t first = batch_append(&c->batch, tokens, count), segment = c->batch.max_segments - 1;
+    for (int64_t t = 0; t < count; t++) {
+        c->batch.positions[first + t] = (int32_t)(before + t);
+        c->places[first + t] = (int32_t)(own > 0 ? start + own_before + t : spare + first + t);
+    }
+    c->kv_start[segment] = (int32_t)start;
+    c->kv_length[segment] = (int32_t)(own_before + own);
+    c->q_offset[segment] = (int32_t)own_before; /* with own == 0 there are no more keys */
+}
+
+/* Returns how many of the next `count` tokens of a sequence of `before` tokens belong to one rank. */
+static int64_t one_owner(const struct engine *e, int64_t before, int64_t count)
+{
+    const int64_t left = ENGINE_CACHE_BLOCK - before % ENGINE_CACHE_BLOCK;
+    return ranks_of(e) == 1 ? count : MIN(count, left);
+}
+
 /* Makes the tables of a call. Tokens are padded by rows without a segment, logits by rows that nobody reads. */
 static void call_create(struct call *c, struct engine *e, const struct engine_piece *pieces, int64_t count)
 {
-    const int64_t least = e->settings.least_rows, tokens = tokens_of(pieces, count);
-    const int64_t rows = MAX(tokens, least), positions = e->settings.positions;
+    const int64_t least = e->settings.least_rows, tokens = tokens_of(pieces, count), rows = MAX(tokens, least);
+    const int64_t segments = engine_call_segments(count, tokens, ranks_of(e));
     *c = (struct call){.tokens = tokens};
-    batch_create(&c->batch, 1, rows, count);
+    batch_create(&c->batch, 1, rows, segments);
     batch_restart(&c->batch);
-    c->kv_start = memory_allocate((3 * count + tokens + most_ends(e)) * (int64_t)sizeof *c->kv_start);
-    c->kv_length = c->kv_start + count;
-    c->q_offset = c->kv_length + count;
-    c->places = c->q_offset + count;
+    c->kv_start = memory_allocate((3 * segments + tokens + most_ends(e)) * (int64_t)sizeof *c->kv_start);
+    c->kv_length = c->kv_start + segments;
+    c->q_offset = c->kv_length + segments;
+    c->places = c->q_offset + segments;
     c->ends = c->places + tokens;
     for (int64_t i = 0; i < count; i++) {
         const struct engine_piece *piece = &pieces[i];
-        const int64_t before = e->lengths[piece->sequence], start = piece->sequence * positions;
+        const int64_t before = e->lengths[piece->sequence];
         check_piece(e, piece);
-        const int64_t first = batch_append(&c->batch, piece->tokens, piece->count);
-        for (int64_t t = 0; t < piece->count; t++) {
-            c->batch.positions[first + t] = (int32_t)(before + t);
-            c->places[first + t] = (int32_t)(start + before + t);
+        for (int64_t done = 0, part; done < piece->count; done += part) {
+            part = one_owner(e, before + done, piece->count - done);
+            add_segment(c, e, piece->sequence, before + done, piece->tokens + done, part);
         }
-        c->kv_start[i] = (int32_t)start;
-        c->kv_length[i] = (int32_t)(before + piece->count);
-        c->q_offset[i] = (int32_t)before;
         if (piece->ends)
-            c->ends[c->wanted++] = (int32_t)(first + piece->count - 1);
+            c->ends[c->wanted++] = (int32_t)(c->batch.row_tokens - 1);
     }
     c->batch.row_tokens = rows;
 }

@@ -42,7 +42,9 @@ void engine_create_rows(struct engine *e);
 void engine_destroy_rows(struct engine *e);
 /* Returns the maximum bytes that engine_stage_tables copies to the device for a batch. */
 int64_t engine_table_bytes(const struct engine *e);
-/* Returns this rank's part of a batch, valid until the next call; without context parallelism, the batch. */
+/* Returns the batch that the ranks split: `batch`, or a padded copy, valid until the next call. */
+const struct batch *engine_whole(struct engine *e, const struct batch *batch);
+/* Returns this rank's part of a whole batch, valid until the next call; without context parallelism, the batch. */
 const struct batch *engine_part(struct engine *e, const struct batch *whole);
 void engine_stage_tables(struct engine *e, const struct batch *whole, struct batch_tensors *to);
 
@@ -90,6 +92,9 @@ void engine_keep_states(struct engine *e, const struct unit *unit);
 /* The service `attended` of units (model/execution.h), for engine_embed. */
 void engine_keep_attention(const struct execution *execution, const struct unit *unit, struct tensor queries,
                            struct tensor keys);
+/* Create and destroy the buffer of engine_embed. */
+void engine_create_fetched(struct engine *e);
+void engine_destroy_fetched(struct engine *e);
 /* Reads the first row of a tensor as doubles. */
 void engine_read_values(struct engine *e, struct tensor from, double *values);
 

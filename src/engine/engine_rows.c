@@ -3,6 +3,8 @@
 #include "base/memory.h"
 #include "engine/engine_private.h"
 
+#include <string.h>
+
 static int entries_of(const struct engine *e)
 {
     const struct context_parallel *context = &e->model->settings.context;
@@ -11,7 +13,7 @@ static int entries_of(const struct engine *e)
 
 static bool is_causal(const struct engine *e)
 {
-    return e->model->settings.family->causal;
+    return model_causal(&e->model->settings);
 }
 
 /* Returns the number of segment slots of a whole micro-batch, as planned. */
@@ -34,25 +36,27 @@ static void check_settings(const struct engine *e)
     check_group(e->groups.tensor, tensor_ranks(&e->model->settings.tensor), "layers");
     check_group(e->groups.stages, stage_count(&e->model->settings.pipeline), "the model's units");
     check_group(e->groups.context, ranks, "rows");
-    if (ranks == 1)
+    if (e->model->settings.context.cache != (ranks > 1 && engine_generates(e)))
+        error_fatal("bug: ranks share the cache in generation alone, and rows otherwise");
+    if (ranks == 1 || engine_generates(e))
         return;
     if (m->row_tokens % (2 * ranks) != 0 || e->model->tokens * ranks != m->rows * m->row_tokens)
         error_fatal("bug: %lld rows of %lld tokens are not %d times %lld tokens in chunks of one size",
                     (long long)m->rows, (long long)m->row_tokens, ranks, (long long)e->model->tokens);
-    if (m->use != MEMORY_TRAIN && m->use != MEMORY_EVALUATE)
-        error_fatal("bug: ranks share rows in training and in evaluation alone");
 }
 
 void engine_create_rows(struct engine *e)
 {
     struct engine_rows *rows = &e->rows;
     check_settings(e);
-    if (context_ranks(&e->model->settings.context) == 1)
+    if (context_ranks(&e->model->settings.context) == 1 || engine_generates(e))
         return;
     const struct memory_settings *m = &e->settings.memory;
     const int entries = entries_of(e), batches = memory_slots_before(m, MODEL_CHUNKS);
     rows->split = (struct context_split){e->groups.context->rank, e->groups.context->size};
     batch_create(&rows->batch, m->rows, m->row_tokens / rows->split.ranks, 0);
+    if (e->settings.context != NULL)
+        batch_create(&rows->padded, m->rows, m->row_tokens, m->max_segments);
     rows->tables = memory_allocate(CONTEXT_TABLES * slots_of(e) * (int64_t)sizeof *rows->tables);
     rows->parts = memory_allocate((batches * entries + 1) * (int64_t)sizeof *rows->parts);
     for (int i = 0; i < batches * entries; i++) {
@@ -77,6 +81,7 @@ void engine_destroy_rows(struct engine *e)
     if (e->rows.parts == NULL)
         return;
     batch_destroy(&e->rows.batch);
+    batch_destroy(&e->rows.padded);
     memory_free(e->rows.tables);
     memory_free(e->rows.parts);
 }
@@ -86,15 +91,34 @@ int64_t engine_table_bytes(const struct engine *e)
     return e->rows.parts == NULL ? 0 : entries_of(e) * CONTEXT_TABLES * slots_of(e) * (int64_t)sizeof(int32_t);
 }
 
+const struct batch *engine_whole(struct engine *e, const struct batch *batch)
+{
+    struct batch *padded = &e->rows.padded;
+    const int64_t multiple = 2 * e->rows.split.ranks;
+    if (e->rows.parts == NULL || batch->row_tokens % multiple == 0)
+        return batch;
+    if (e->settings.context == NULL || batch->rows > 1)
+        error_fatal("bug: rows of %lld tokens cannot be split over %d ranks", (long long)batch->row_tokens,
+                    e->rows.split.ranks);
+    padded->max_segments = batch->max_segments;
+    memcpy(padded->tokens, batch->tokens, (size_t)batch->row_tokens * sizeof *batch->tokens);
+    memcpy(padded->labels, batch->labels, (size_t)batch->row_tokens * sizeof *batch->labels);
+    memcpy(padded->positions, batch->positions, (size_t)batch->row_tokens * sizeof *batch->positions);
+    memcpy(padded->scale, batch->scale, (size_t)batch->row_tokens * sizeof *batch->scale);
+    memcpy(padded->segment_start, batch->segment_start, (size_t)batch->max_segments * sizeof *batch->segment_start);
+    memcpy(padded->segment_length, batch->segment_length, (size_t)batch->max_segments * sizeof *batch->segment_length);
+    padded->row_tokens = batch->row_tokens;
+    batch_pad(padded, batch->tokens[0], (batch->row_tokens + multiple - 1) / multiple * multiple);
+    return padded;
+}
+
 const struct batch *engine_part(struct engine *e, const struct batch *whole)
 {
     struct batch *part = &e->rows.batch;
     if (e->rows.parts == NULL)
         return whole;
-    if (whole->row_tokens != e->settings.memory.row_tokens)
-        error_fatal("bug: rows that ranks share have %lld tokens, not %lld", (long long)e->settings.memory.row_tokens,
-                    (long long)whole->row_tokens);
     part->rows = whole->rows;
+    part->row_tokens = whole->row_tokens / e->rows.split.ranks;
     if (!e->executor->class->dry)
         context_split_batch(&e->rows.split, whole, part);
     return part;

@@ -555,8 +555,10 @@ void memory_create(struct engine_memory *memory, struct model *model, const stru
     for (int c = 0; c < MODEL_CHUNKS; c++)
         offload_allocate(&memory->offload[c], settings->slots[c], budget);
     offload_allocate_buffers(memory->buffers, budget);
-    /* units exchange tensors of both with tensor ranks, or else with context ranks */
+    /* units exchange tensors of both with tensor ranks, or else with context ranks, or else with data ranks */
     struct group *group = execution->tensor != NULL ? execution->tensor : execution->row;
+    if (group == NULL && execution->data->copies && execution->data->size > 1)
+        group = execution->data;
     memory->kept_base =
         budget_allocate_gathered(budget, place_slots(memory, settings->slots), BUDGET_ACTIVATIONS, group);
     memory->gradients = memory_allocate((int64_t)sizeof *memory->gradients * model->unit_count);

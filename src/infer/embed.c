@@ -84,6 +84,8 @@ static int check_settings(struct embedder *e)
         return code;
     if (s->contacts && s->tensor > 1)
         return error_user("--contacts: does not work with --tensor, which splits the heads over ranks");
+    if (s->contacts && s->context_parallel > 1)
+        return error_user("--contacts: does not work with --context-parallel, which splits the tokens over ranks");
     e->width = e->choices.layer_count * e->inference->setup.model.hidden;
     if (most != 0 && (most <= e->begin + e->end || most > MOST_TOKENS))
         return error_user("--max-length %lld: must be %lld, the special tokens and one more, to %d, or 0 for no limit",
@@ -131,6 +133,8 @@ static int read_input(struct embedder *e)
                           "--max-length truncates records",
                           s->input, text_short((char[TEXT_SHORT]){0}, e->sequences.longest_name),
                           (long long)e->sequences.longest, MOST_TOKENS);
+    if (code == ERROR_NONE)
+        code = inference_check_record(e->inference, e->sequences.longest_name, e->sequences.longest);
     return code;
 }
 
@@ -154,8 +158,9 @@ static int check_memory(const struct embedder *e)
     struct comm *node = comm_split_node(e->world);
     int64_t machine = available_memory("") / node->size, free_for_engine = fit_free(executor, node->size);
     comm_destroy(node);
-    /* twice, since engine_embed copies them */
-    int64_t vectors = 2 * e->batch_tokens * e->width * (int64_t)sizeof(float);
+    const int64_t gathered =
+        e->settings->context_parallel > 1 ? 2 * e->inference->setup.model.hidden : 0; /* a layer's */
+    int64_t vectors = e->batch_tokens * (e->width + gathered) * (int64_t)sizeof(float);
     if (e->settings->contacts)
         vectors += contacts_bytes(e->inference, e->batch_tokens, e->longest);
     int64_t engine = inference_need(e->inference);
@@ -355,6 +360,8 @@ static int compute(struct embedder *e)
         wanted.attended = contacts_add_layer;
     }
     engine_embed(&e->inference->engine, &e->batch, &wanted);
+    if (!e->inference->has_results)
+        return ERROR_NONE;
     for (int64_t i = 0; i < e->strands * tokens_of(e, own) * e->width; i++)
         if (!isfinite(e->vectors[i]))
             return inference_diverged(e->inference->path);
@@ -469,7 +476,7 @@ static void allocate(struct embedder *e)
     e->round.names = memory_allocate((int64_t)sizeof *e->round.names * teams * e->most_records);
     e->round.tokens = memory_allocate(teams * e->batch_tokens);
     e->tokens = memory_allocate((int64_t)sizeof *e->tokens * e->batch_tokens);
-    e->vectors = memory_allocate(row_bytes * e->batch_tokens);
+    e->vectors = e->inference->has_results ? memory_allocate(row_bytes * e->batch_tokens) : NULL;
     e->sent = memory_allocate(MAX(row_bytes, SENT_BYTES));
     e->sum = memory_allocate((int64_t)sizeof *e->sum * e->width);
 }
@@ -554,7 +561,8 @@ static int prepare(struct embedder *e)
                                                                      .tokens = e->batch_tokens,
                                                                      .segments = e->strands * e->most_records,
                                                                      .shard = e->settings->shard,
-                                                                     .tensor = e->settings->tensor});
+                                                                     .tensor = e->settings->tensor,
+                                                                     .context = e->settings->context_parallel});
     if (code == ERROR_NONE)
         code = comm_agree(e->world, check_memory(e));
     if (code == ERROR_NONE && e->settings->contacts)
@@ -568,8 +576,7 @@ static int prepare(struct embedder *e)
 
 static int embed(struct embedder *e)
 {
-    const struct family *family = e->inference->setup.model.family;
-    e->masked = !family->causal;
+    e->masked = !model_causal(&e->inference->setup.model);
     e->strands = e->settings->both_strands ? 2 : 1;
     e->begin = 1;
     e->end = e->masked;

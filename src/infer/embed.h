@@ -22,6 +22,7 @@ struct embed_settings {
     bool replace;                     /* replace an existing output */
     bool shard;                       /* as in inference_shape */
     int64_t tensor;                   /* number of tensor-parallel ranks; 0: no tensor parallelism */
+    int64_t context_parallel;         /* number of context-parallel ranks; 0: no context parallelism */
 };
 
 /* Computes and writes the vectors. The input of a masked model is BOS, record and EOS, that of a causal model BOS and

@@ -1,4 +1,5 @@
 #include "infer/eval.h"
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "file/disk.h"
 #include "base/error.h"
@@ -6,6 +7,7 @@
 #include "base/memory.h"
 #include "base/range.h"
 #include "base/thousands.h"
+#include "estimate/fit.h"
 #include "infer/inference.h"
 #include "infer/output.h"
 #include "file/jsontext.h"
@@ -168,14 +170,15 @@ static int check_objective(const struct inference *inference, const struct eval_
 {
     const char *family = inference->setup.model.family->name;
     const char *option = s->overlap != EVAL_OVERLAP ? "--overlap" : s->bos ? "--bos" : "--no-mask";
-    if (masked && (s->overlap != EVAL_OVERLAP || s->bos || s->no_mask))
+    const bool bases = inference->tokenizer->bases;
+    if (masked && (s->overlap != EVAL_OVERLAP || s->bos || (s->no_mask && !bases)))
         return error_user("%s: does not apply to a masked model (%s), whose windows do not overlap, always have "
                           "special tokens, and are scored at masked tokens only",
                           option, family);
     if (!masked && s->seed != EVAL_SEED)
         return error_user("--seed: applies to masked models only, where it selects the masked tokens; %s is not one",
                           family);
-    if (s->both_strands && !inference->tokenizer->bases)
+    if (s->both_strands && !bases)
         return inference_refuse_strands(inference);
     if (masked && inference->tokenizer->mask < 0)
         return error_user("%s: is a masked model (%s) with tokenizer %s, which has no mask token", inference->path,
@@ -187,7 +190,7 @@ static int check_objective(const struct inference *inference, const struct eval_
 static int shape_of(const struct inference *inference, const struct eval_settings *s, struct score_settings *how,
                     struct token_masking *masking)
 {
-    const bool masked = !inference->setup.model.family->causal;
+    const bool masked = !model_causal(&inference->setup.model);
     int64_t context, overlap = 0;
     int code = check_objective(inference, s, masked);
     if (code == ERROR_NONE)
@@ -196,13 +199,13 @@ static int shape_of(const struct inference *inference, const struct eval_setting
         code = choose_overlap(s, context, &overlap);
     if (code != ERROR_NONE)
         return code;
-    /* text begins with the begin token if it did in training */
-    const bool bos = s->bos || (tokenizer_is_text(inference->tokenizer) && inference_begins(inference));
+    /* text and proteins begin with the begin token if they did in training; a genome's record is a piece */
+    const bool bos = s->bos || (!inference->tokenizer->bases && inference_begins(inference));
     if (bos && inference->tokenizer->bos < 0)
         return error_user("--bos: the tokenizer of %s, %s, has no begin token", inference->path,
                           inference->tokenizer->name);
     *masking = (struct token_masking){inference->tokenizer, (uint64_t)seed_of(inference, s),
-                                      inference->setup.train.mask_probability};
+                                      inference->setup.train.mask_probability, NULL};
     int64_t batch = s->batch > 0 ? s->batch : BATCH_TOKENS / context > 1 ? BATCH_TOKENS / context : 1;
     *how = (struct score_settings){.checkpoint = inference->path,
                                    .windows = {.input = s->input,
@@ -263,6 +266,21 @@ static int check_output(const struct inference *inference, const struct eval_set
     return output_check(s->output, DISK_STREAM | (s->replace ? DISK_REPLACE : 0), s->input, inference->path);
 }
 
+/* Checks the memory before any rank of the node allocates. */
+static int check_memory(const struct inference *inference, const struct score_settings *how)
+{
+    char needs[BYTES_TEXT], has[BYTES_TEXT];
+    struct comm *node = comm_split_node(inference->world);
+    const int64_t unused = fit_free(inference->executor, node->size), need = inference_need(inference);
+    comm_destroy(node);
+    if (unused == 0 || need <= unused) /* 0: the free memory is unknown */
+        return ERROR_NONE;
+    return error_user("--context %lld: batches of %lld tokens need %s on each rank, but %s is free for each; choose a "
+                      "smaller --context or --batch, or --context-parallel",
+                      (long long)how->windows.context, (long long)how->tokens, bytes_text(needs, (double)need),
+                      bytes_text(has, (double)unused));
+}
+
 static int evaluate(struct inference *inference, const struct eval_settings *s, struct atomic_file *output)
 {
     struct comm *world = inference->world;
@@ -280,7 +298,10 @@ static int evaluate(struct inference *inference, const struct eval_settings *s, 
                                                                   .tokens = how.tokens,
                                                                   .segments = how.windows_at_once,
                                                                   .shard = s->shard,
-                                                                  .tensor = s->tensor});
+                                                                  .tensor = s->tensor,
+                                                                  .context = s->context_parallel});
+    if (code == ERROR_NONE)
+        code = comm_agree(world, check_memory(inference, &how));
     if (code == ERROR_NONE)
         code = inference_start(inference);
     how.together = inference->shares;
@@ -295,6 +316,14 @@ static int evaluate(struct inference *inference, const struct eval_settings *s, 
     code = comm_agree(world, report(inference, s, &how, &score, output, clock_seconds() - start));
     score_destroy(&score);
     return code;
+}
+
+int eval_plan(const struct deck *deck, int64_t window, int64_t ranks, struct executor *executor,
+              int64_t memory[BUDGET_CATEGORIES])
+{
+    const struct inference_shape shape = {
+        .use = MEMORY_EVALUATE, .tokens = window, .segments = WINDOWS_PER_CONTEXT, .context = ranks};
+    return inference_plan(deck, window, &shape, executor, memory);
 }
 
 int eval_run(struct comm *world, const struct eval_settings *settings, device_make *make_executor)

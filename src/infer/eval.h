@@ -4,7 +4,9 @@
 #define INFER_EVAL_H
 
 #include "core/device.h"
+#include "deck/deck.h"
 #include "infer/score.h"
+#include "store/budget.h"
 
 #define EVAL_OVERLAP INT64_MIN
 #define EVAL_SEED INT64_MIN
@@ -18,11 +20,12 @@ struct eval_settings {
     int64_t batch;   /* windows per batch; 0 = a few thousand tokens */
     int64_t seed;    /* seed of a masked model's masks; EVAL_SEED = that of the training */
     bool bos, no_mask;
-    bool both_strands;       /* bases: score each record on both strands; its loss and tokens are those of both */
-    bool replace;            /* replace an existing output */
-    bool shard;              /* as in inference_shape */
-    int64_t tensor;          /* number of tensor-parallel ranks; 0: no tensor parallelism */
-    const char *letter_case; /* see prepare/census.h; may be NULL */
+    bool both_strands;        /* bases: score each record on both strands; its loss and tokens are those of both */
+    bool replace;             /* replace an existing output */
+    bool shard;               /* as in inference_shape */
+    int64_t tensor;           /* number of tensor-parallel ranks; 0: no tensor parallelism */
+    int64_t context_parallel; /* number of context-parallel ranks; 0: no context parallelism */
+    const char *letter_case;  /* see prepare/census.h; may be NULL */
 };
 
 /* Scores the file and writes the JSON. A causal model scores each token given the tokens before it, in overlapping
@@ -32,5 +35,10 @@ struct eval_settings {
  * message was printed. ERROR_USER: settings are out of range, the input is missing or has no records, or an error of
  * inference_open; ERROR_ENVIRONMENT: the output cannot be written. */
 int eval_run(struct comm *world, const struct eval_settings *settings, device_make *make_executor);
+
+/* Plans the memory of a rank in an evaluation of windows of `window` tokens, one at a time on `ranks` context-parallel
+ * ranks, as inference_plan. */
+int eval_plan(const struct deck *deck, int64_t window, int64_t ranks, struct executor *executor,
+              int64_t memory[BUDGET_CATEGORIES]);
 
 #endif

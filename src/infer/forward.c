@@ -176,6 +176,8 @@ static int compute(struct forward_pass *f, enum forward_result result)
         return ERROR_NONE;
     fill_own(f, &begin, size);
     engine_logits(&f->inference->engine, &r->batch, r->rows + begin.wanted, size->wanted, r->logits);
+    if (!inference->has_results)
+        return ERROR_NONE;
     for (int64_t i = 0; i < size->wanted * vocabulary; i++)
         if (!isfinite(r->logits[i]))
             return inference_diverged(inference->path);

@@ -73,9 +73,6 @@ static int check_settings(const struct generate_settings *s)
     if (s->batch < 0 || s->batch > MOST_BATCH)
         return error_user("--batch %lld: must be 0 (automatic) or a number of sequences, at most %d",
                           (long long)s->batch, MOST_BATCH);
-    if (s->context != 0 && (s->context < 2 || s->context > MOST_POSITIONS))
-        return error_user("--context %lld: must be 0 (the context that the model was trained with) or 2 to %d",
-                          (long long)s->context, MOST_POSITIONS);
     if (!(sampling->temperature >= 0 && sampling->temperature <= 1e6))
         return error_user("--temperature %g: must be 0 (always the likeliest token) or positive, at most 1e6",
                           sampling->temperature);
@@ -86,10 +83,10 @@ static int check_settings(const struct generate_settings *s)
     return ERROR_NONE;
 }
 
-static int check_family(const struct inference *inference)
+static int check_objective(const struct inference *inference)
 {
     const struct family *family = inference->setup.model.family;
-    if (family->causal)
+    if (model_causal(&inference->setup.model))
         return ERROR_NONE;
     return error_user("%s: is a masked model (%s), which cannot continue a sequence; cistron eval prints its loss, "
                       "cistron embed its vectors",
@@ -172,10 +169,6 @@ static void report_start(const struct generator *g)
         fprintf(stderr,
                 "# up to %lld tokens with the prompt: the model sees the last %lld to %lld of them (--context)\n",
                 (long long)most, (long long)(g->context - half + 1), (long long)g->context);
-    if (most > inference->context && g->context > inference->context)
-        log_warn("%lld tokens with the prompt are more than the context of %lld that the model was trained with; later "
-                 "tokens may make little sense",
-                 (long long)most, (long long)inference->context);
 }
 
 /* Returns the minimum number of rows of a call, with which GEMMs on a CPU give the same bits in every batch. */
@@ -202,7 +195,8 @@ static struct inference_shape shape_of(const struct generator *g, int64_t batch)
                                     .positions = positions_of(g),
                                     .least_rows = least_rows(g),
                                     .shard = g->settings->shard,
-                                    .tensor = g->settings->tensor};
+                                    .tensor = g->settings->tensor,
+                                    .context = g->settings->context_parallel};
 }
 
 /* Checks the memory before any rank of the node allocates. */
@@ -224,8 +218,8 @@ static int check_memory(const struct generator *g)
 /* Chooses the batch: not more places than sequences. The cache numbers the rows of its tokens with int32. */
 static int choose_batch(struct generator *g)
 {
-    const int64_t tensor = MAX(g->settings->tensor, 1);
-    const int64_t teams = g->settings->shard || tensor >= g->world->size ? 1 : g->world->size / tensor;
+    const int64_t team = MAX(g->settings->tensor, 1) * MAX(g->settings->context_parallel, 1);
+    const int64_t teams = g->settings->shard || team >= g->world->size ? 1 : g->world->size / team;
     const int64_t most = INT32_MAX / positions_of(g);
     const int64_t wanted = g->settings->batch > 0 ? g->settings->batch : MIN(BATCH, most);
     g->batch = MIN(wanted, (g->count * g->settings->samples + teams - 1) / teams);
@@ -282,7 +276,10 @@ static int prepare(struct generator *g)
     const struct generate_settings *s = g->settings;
     struct inference *inference = g->inference;
     const bool reads = g->world->rank == 0;
-    int code = comm_agree(g->world, check_family(inference));
+    int code = check_objective(inference);
+    if (code == ERROR_NONE)
+        code = inference_check_context(inference, s->context, 2);
+    code = comm_agree(g->world, code);
     if (code == ERROR_NONE)
         code = comm_agree(g->world, find_ends(g));
     if (code == ERROR_NONE && s->alphabet != NULL)
@@ -384,7 +381,9 @@ static int compute(struct generator *g, struct generate_round *round)
                                   .sampling = g->settings->sampling,
                                   .ends = g->ends,
                                   .threads = inference->threads,
-                                  .agree = inference->shares ? g->world : NULL,
+                                  .agree = inference->shares                   ? g->world
+                                           : g->settings->context_parallel > 1 ? inference->grid.model
+                                                                               : NULL,
                                   .added = g->alone && g->world->rank == 0 ? print_added : NULL,
                                   .self = g};
     how.sampling.allowed = g->allowed;

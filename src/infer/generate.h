@@ -16,10 +16,11 @@ struct generate_settings {
     int64_t tokens;                     /* maximum number of tokens to add to a prompt */
     int64_t samples;
     int64_t batch;            /* sequences computed at once; 0 = automatic */
-    int64_t context;          /* as in decode_settings; 0 = that of the training */
+    int64_t context;          /* as in decode_settings, at most inference.longest; 0 = that of the training */
     struct sampling sampling; /* `allowed` follows from the alphabet */
     bool shard;               /* as in inference_shape */
     int64_t tensor;           /* number of tensor-parallel ranks; 0: no tensor parallelism */
+    int64_t context_parallel; /* number of ranks that share the key-value cache; 0: none */
     bool replace;             /* replace an existing output */
 };
 

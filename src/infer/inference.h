@@ -17,6 +17,7 @@ struct inference_shape {
     int64_t least_rows;       /* MEMORY_GENERATE: as in engine_settings */
     bool shard;               /* shard the weights over the ranks even if each rank could own all of them */
     int64_t tensor;           /* number of tensor-parallel ranks; 0 and 1: no tensor parallelism */
+    int64_t context;          /* number of context-parallel ranks; 0 and 1: no context parallelism */
 };
 
 struct inference {
@@ -32,7 +33,8 @@ struct inference {
     struct inference_shape shape;
     bool shares; /* weights are sharded over the ranks with the same part of the layers */
     struct grid grid;
-    int teams, team; /* number of teams, and this rank's; a team is the tensor-parallel ranks */
+    int teams, team;  /* number of teams, and this rank's; a team is the tensor- and context-parallel ranks */
+    bool has_results; /* this rank gets the results of the engine's forward passes: the team's first context rank */
     struct parallel_groups groups;
     struct model model;
     struct engine engine;
@@ -54,14 +56,25 @@ int inference_refuse_strands(const struct inference *inference);
 /* Checks a command's --context: 0, or from `least` to `longest`. Warns on rank 0 of windows longer than in training. */
 int inference_check_context(const struct inference *inference, int64_t context, int64_t least);
 
+/* Checks a record that is computed whole: it has at most `longest` tokens. Local. */
+int inference_check_record(const struct inference *inference, const char *name, int64_t tokens);
+
 /* Decides what each rank owns: all weights, or with tensor parallelism its part of each layer, if they fit into memory
- * together with what the shape needs. Otherwise, or with shape->shard, the weights are sharded and gathered layer by
+ * together with what the shape needs; with context parallelism these are the activations of its part of the tokens.
+ * Otherwise, or with shape->shard, the weights are sharded and gathered layer by
  * layer; then every forward pass of the engine is collective over all ranks. Forward passes are always collective over
- * a team. Collective; an agreed code. ERROR_USER: the layers cannot be divided among the ranks. */
+ * a team. Collective; an agreed code. ERROR_USER: the layers or tokens cannot be divided among the ranks. */
 int inference_lay_out(struct inference *inference, const struct inference_shape *shape);
 
 /* Returns the bytes that inference_start will allocate on this rank. Local. */
 int64_t inference_need(const struct inference *inference);
+
+/* Plans the memory of an engine of this shape for the model of a deck, on each of shape->context context-parallel
+ * ranks; `executor` is asked for scratch sizes only. Writes its bytes by category. Local; needs neither other ranks nor
+ * a checkpoint. ERROR_USER: the deck's model is incomplete, its positions are fewer than `window` (a command's
+ * --context), or a store that it names is damaged. */
+int inference_plan(const struct deck *deck, int64_t window, const struct inference_shape *shape,
+                   struct executor *executor, int64_t memory[BUDGET_CATEGORIES]);
 
 /* Makes the model and the engine, and reads the weights, in the type that the checkpoint's deck names
  * (precision.compute). Collective; an agreed code. ERROR_USER: the tensors do not fit the deck. */

@@ -39,7 +39,8 @@ struct scorer {
     double *totals;                /* [records so far] loss */
     int64_t *scored;               /* [records so far] scored tokens */
     int64_t records, computed;
-    uint64_t seen; /* hash of all windows so far; every rank reads them */
+    uint64_t seen;     /* hash of all windows so far; every rank reads them */
+    int32_t *label_of; /* label_table of masked models of bases; else NULL */
 };
 
 static bool counts(const struct scorer *s, const struct sliding_window *window, int64_t t)
@@ -66,9 +67,14 @@ static void put_window(struct scorer *s, const struct sliding_window *window, st
     const int64_t count = window->count;
     memcpy(s->tokens, window->tokens, (size_t)count * sizeof *s->tokens);
     s->seen = XXH3_64bits_withSeed(s->tokens, (size_t)count * sizeof *s->tokens, s->seen);
-    int64_t scored = settings->masking != NULL ? masking_apply(settings->masking, 0, window->record, window->before,
-                                                               count, s->tokens, s->labels)
-                                               : label_next(s, window);
+    int64_t scored;
+    if (settings->masking != NULL) {
+        struct token_masking masking = *settings->masking;
+        masking.label_of = s->label_of;
+        scored = masking_apply(&masking, 0, window->record, window->before, count, s->tokens, s->labels);
+    } else {
+        scored = label_next(s, window);
+    }
     list->places[list->count++] = (struct score_place){window->record, first, count, scored};
     if (!own)
         return;
@@ -183,6 +189,8 @@ static void allocate(struct scorer *s)
     const int64_t most = s->settings->windows_at_once, ranks = s->world->size;
     const int64_t context = s->settings->windows.context;
     batch_create(&s->batch, 1, s->settings->tokens, most);
+    if (s->settings->masking != NULL)
+        s->label_of = label_table(s->settings->windows.tokenizer, s->settings->mask, false);
     s->tokens = memory_allocate((int64_t)sizeof *s->tokens * context);
     s->labels = memory_allocate((int64_t)sizeof *s->labels * context);
     s->lists = memory_allocate((int64_t)sizeof *s->lists * s->settings->teams);
@@ -196,6 +204,7 @@ static void allocate(struct scorer *s)
 static void release(struct scorer *s)
 {
     batch_destroy(&s->batch);
+    memory_free(s->label_of);
     memory_free(s->tokens);
     memory_free(s->labels);
     for (int t = 0; t < s->settings->teams; t++)

@@ -99,7 +99,7 @@ static int check_settings(struct variant_run *r)
     const struct variant_settings *s = r->settings;
     struct inference *inference = r->inference;
     const struct tokenizer *tokenizer = inference->tokenizer;
-    const bool masked = !inference->setup.model.family->causal;
+    const bool masked = !model_causal(&inference->setup.model);
     struct site_tokens *how = &r->scoring.tokens;
     if (tokenizer_is_text(tokenizer))
         return error_user("%s: is a model of text (%s); cistron score supports models of bases and residues only",
@@ -180,8 +180,8 @@ static int read_input(struct variant_run *r)
     return code;
 }
 
-/* Chooses the size of a batch: at least the longest sequence, at most all sequences, and such that all batches are
- * nearly full. It depends on the input only. */
+/* Chooses the size of a batch: at least the longest sequence, at most all sequences of a pass, and such that all
+ * batches are nearly full. It depends on the input only. */
 static struct inference_shape choose_shape(const struct variant_run *r)
 {
     const struct site_tokens *how = &r->scoring.tokens;
@@ -199,7 +199,8 @@ static struct inference_shape choose_shape(const struct variant_run *r)
                                     .segments = 1 + tokens / TOKENS_PER_ITEM,
                                     .longest = longest,
                                     .shard = r->settings->shard,
-                                    .tensor = r->settings->tensor};
+                                    .tensor = r->settings->tensor,
+                                    .context = r->settings->context_parallel};
 }
 
 static int check_memory(const struct variant_run *r)

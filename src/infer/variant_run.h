@@ -16,13 +16,14 @@ struct variant_settings {
     const char *positions; /* as output; NULL: none */
     const char *measured;  /* as in variants_read; may be NULL */
     bool both_strands;
-    int64_t context;         /* tokens of a window, special tokens included; 0: as in training */
-    int64_t batch;           /* tokens computed at once; 0: 32768 on a GPU, 4096 on a CPU */
-    const char *precision;   /* "fp32" or "bf16"; NULL: as in training */
-    const char *letter_case; /* see prepare/census.h; may be NULL */
-    bool replace;            /* replace existing outputs */
-    bool shard;              /* as in inference_shape */
-    int64_t tensor;          /* number of tensor-parallel ranks; 0: no tensor parallelism */
+    int64_t context;          /* tokens of a window, special tokens included; 0: as in training */
+    int64_t batch;            /* tokens computed at once; 0: 32768 on a GPU, 4096 on a CPU */
+    const char *precision;    /* "fp32" or "bf16"; NULL: as in training */
+    const char *letter_case;  /* see prepare/census.h; may be NULL */
+    bool replace;             /* replace existing outputs */
+    bool shard;               /* as in inference_shape */
+    int64_t tensor;           /* number of tensor-parallel ranks; 0: no tensor parallelism */
+    int64_t context_parallel; /* number of context-parallel ranks; 0: no context parallelism */
 };
 
 /* Computes and writes the scores, and logs Spearman's correlation and the AUC with measured values, if there are any.

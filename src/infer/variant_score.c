@@ -113,14 +113,20 @@ int variant_score_check(const struct variant_scoring *s, const struct variant_li
 int64_t variant_score_items(const struct variant_scoring *s, const struct variant_list *v)
 {
     const struct reference_list *references = s->tokens.references;
-    int64_t items = s->positions ? references->letters : 0;
+    int64_t sites = 0, together = 0, pseudo = 0, ratios = 0;
     for (int64_t i = 0; v != NULL && i < v->count; i++) {
-        const struct sequence_variant *variant = &v->list[i];
-        items += 2 * variant->count + 4; /* masked alone, and together; or two sequences on two strands */
-        if (column_of(s, SCORE_PSEUDO_LOG_LIKELIHOOD) >= 0 || column_of(s, SCORE_PSEUDO_PERPLEXITY) >= 0)
-            items += references->list[variant->record].length;
+        sites += v->list[i].count;
+        together += v->list[i].count > 1;
+        pseudo += references->list[v->list[i].record].length;
+        ratios += 2 * (1 + s->both_strands); /* a variant and its window */
     }
-    return items;
+    /* variants share sites, of which there are at most as many as letters */
+    int64_t most = s->positions || sites > references->letters ? references->letters : sites;
+    if (column_of(s, SCORE_MASKED_TOGETHER) >= 0)
+        most = MAX(most, together);
+    if (column_of(s, SCORE_PSEUDO_LOG_LIKELIHOOD) >= 0 || column_of(s, SCORE_PSEUDO_PERPLEXITY) >= 0)
+        most = MAX(most, pseudo);
+    return column_of(s, SCORE_LOG_LIKELIHOOD_RATIO) >= 0 ? MAX(most, ratios) : most;
 }
 
 /* -- Sums over single sites -----------------------------------------------------------------------------------------

@@ -49,7 +49,8 @@ struct variant_scoring {
 /* Checks on rank 0 that the methods apply to all variants. ERROR_USER: a variant changes the length, and a method
  * cannot score it; its changes do not fit into one window. */
 int variant_score_check(const struct variant_scoring *scoring, const struct variant_list *variants);
-/* Returns an upper bound of the number of sequences that will be computed. Rank 0. */
+/* Returns an upper bound of the number of sequences of a pass over the model (forward_run), of which methods make one
+ * or two. Rank 0. */
 int64_t variant_score_items(const struct variant_scoring *scoring, const struct variant_list *variants);
 
 /* Computes the scores; scores: [scoring->count][variants->count] on rank 0. variants (NULL: none, for positions alone)

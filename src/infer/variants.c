@@ -38,6 +38,14 @@ static struct sequence_variant *add_variant(struct variant_list *v, int64_t reco
     return &v->list[v->count++];
 }
 
+/* Names the last variant. */
+static void add_name(struct variant_list *v, const char *name)
+{
+    struct sequence_variant *variant = &v->list[v->count - 1];
+    variant->name_bytes = (int64_t)strlen(name);
+    variant->name = add_text(v, name, variant->name_bytes);
+}
+
 /* Adds an edit to the last variant. */
 static void add_edit(struct variant_list *v, int64_t position, int64_t removed, const char *letters, int64_t count)
 {
@@ -291,6 +299,7 @@ static int take_row(struct variant_list *v, const struct table_columns *columns,
     if (code == ERROR_NONE) {
         const struct sequence_variant *variant = &v->list[v->count - 1];
         qsort(v->edits + variant->first, (size_t)variant->count, sizeof *v->edits, by_position);
+        add_name(v, mutation);
     }
     free(name);
     free(mutation);
@@ -403,6 +412,9 @@ static int take_alternative(struct variant_list *v, char *const *cells, int64_t 
     variant->text = v->text_bytes;
     add_row(v, (const char *const[]){cells[VCF_CHROM], cells[VCF_POS], cells[VCF_ID], ref, alt}, VCF_COLUMNS);
     variant->bytes = v->text_bytes - variant->text;
+    char *name = memory_format("%s%lld%s", ref, position, alt);
+    add_name(v, name);
+    free(name);
     const uint8_t *id_of = v->references->census.id_of;
     for (int64_t i = 0; i < removed && removed == added; i++)
         if (id_of[(uint8_t)ref[i]] != id_of[(uint8_t)alt[i]])
@@ -545,26 +557,23 @@ void variants_destroy(struct variant_list *v)
 /* -- Writing --------------------------------------------------------------------------------------------------------
  */
 
-static void put_letters(const struct variant_list *v, const uint8_t *ids, int64_t count, FILE *file)
+static void put_letter(const struct variant_list *v, uint8_t id, FILE *file)
 {
     char token[TOKENIZER_TEXT];
-    for (int64_t i = 0; i < count; i++)
-        fputs(tokenizer_token(v->references->census.tokenizer, ids[i], token), file);
+    fputs(tokenizer_token(v->references->census.tokenizer, id, token), file);
 }
 
 void variants_name(const struct variant_list *v, int64_t variant, FILE *file)
 {
     const struct sequence_variant *of = &v->list[variant];
-    if (of->count == 0)
-        fputs(wild_type, file);
-    for (int64_t i = 0; i < of->count; i++) {
-        const struct variant_edit *edit = &v->edits[of->first + i];
-        if (i > 0)
-            putc(':', file);
-        put_letters(v, reference_ids(v->references, of->record) + edit->position, edit->removed, file);
-        fprintf(file, "%lld", (long long)edit->position + 1);
-        put_letters(v, v->ids + edit->added, edit->count, file);
+    if (v->kind != VARIANTS_SCAN) {
+        fwrite(v->text + of->name, 1, (size_t)of->name_bytes, file);
+        return;
     }
+    const struct variant_edit *edit = &v->edits[of->first]; /* the only one */
+    put_letter(v, reference_ids(v->references, of->record)[edit->position], file);
+    fprintf(file, "%lld", (long long)edit->position + 1);
+    put_letter(v, v->ids[edit->added], file);
 }
 
 void variants_write_header(const struct variant_list *v, FILE *file)

@@ -2,9 +2,9 @@
  *
  *    a table   CSV or TSV with a header: column "mutation", or "mutant" as in ProteinGym's files, has a variant such as
  *              A42G or A42G:L50P (letter of the record, position, new letter), or WT for the record itself; column
- * "name" has the record's name, and may be missing if the FASTA file has one record a VCF     CHROM (the record's
- * name), POS, REF and ALT; each of several ALT is a row of its own a scan    every change of one letter of every
- * record: of the 20 standard residues, or of A C G T
+ *              "name" has the record's name, and may be missing if the FASTA file has one record
+ *    a VCF     CHROM (the record's name), POS, REF and ALT; each of several ALT is a row of its own
+ *    a scan    every change of one letter of every record: of the 20 standard residues, or of A C G T
  *
  * Tables and VCF may be compressed (records/source.h). */
 #ifndef INFER_VARIANTS_H
@@ -22,9 +22,10 @@ struct variant_edit {
 
 struct sequence_variant {
     int64_t record;
-    int64_t first, count; /* its edits, by position: offset in variants.edits, and number; 0: the record itself */
-    int64_t text, bytes;  /* its row: offset in variants.text, without the line end; scans: unused */
-    double measured;      /* NaN: none */
+    int64_t first, count;     /* its edits, by position: offset in variants.edits, and number; 0: the record itself */
+    int64_t text, bytes;      /* its row: offset in variants.text, without the line end; scans: unused */
+    int64_t name, name_bytes; /* its name, as variants_name writes it: offset in variants.text; scans: unused */
+    double measured;          /* NaN: none */
 };
 
 enum variants_kind { VARIANTS_TABLE, VARIANTS_VCF, VARIANTS_SCAN };
@@ -56,7 +57,8 @@ int variants_read(struct variant_list *variants, const struct reference_list *re
 int variants_scan(struct variant_list *variants, const struct reference_list *references);
 void variants_destroy(struct variant_list *variants);
 
-/* Writes a variant as A42G:L50P, or WT; letters of insertions and deletions as AC42G. */
+/* Writes a variant's name: of a table A42G:L50P or WT as the row has it, of a VCF REF, POS and ALT joined, as NCT10N,
+ * of a scan A42G. */
 void variants_name(const struct variant_list *variants, int64_t variant, FILE *file);
 /* Write the header and a row as they were read (of a scan: name and mutation), without the line end. */
 void variants_write_header(const struct variant_list *variants, FILE *file);

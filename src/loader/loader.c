@@ -6,6 +6,7 @@
 #include "base/range.h"
 #include "base/thread.h"
 #include "loader/balance.h"
+#include "loader/labelling.h"
 #include "loader/packer.h"
 #include "loader/row_filler.h"
 #include "loader/store_set.h"
@@ -85,10 +86,12 @@ static int check_stores(const struct loader *loader)
         return error_user("key data.reverse_complement = %g: applies to nucleotides only, but %s has %s tokens",
                           settings->reverse_complement, settings->stores, loader->tokenizer->name);
     if (loader->tokenizer->mask < 0 && (settings->mask_probability > 0 || settings->token_dropout))
-        return error_user("key data.train: %s has %s tokens without a mask token, which a masked model needs; prepare "
-                          "it with --tokenizer esm2 or amplify",
+        return error_user("key data.train: %s has %s tokens without a mask token, which a masked model "
+                          "(model.objective) needs; prepare it with a --tokenizer that has one: nucleotide_mask, esm2, "
+                          "amplify",
                           settings->stores, loader->tokenizer->name);
-    return ERROR_NONE;
+    return settings->task.head != DECK_HEAD_LM ? labelling_check(&settings->task, &loader->set, settings->truncate)
+                                               : ERROR_NONE;
 }
 
 static void make_filler(struct loader *loader)
@@ -99,6 +102,7 @@ static void make_filler(struct loader *loader)
                                                     .seed = settings->seed,
                                                     .row_tokens = settings->row_tokens,
                                                     .mask_probability = settings->mask_probability,
+                                                    .task = settings->task,
                                                     .token_dropout = settings->token_dropout,
                                                     .mask_degenerate = settings->mask_degenerate,
                                                     .uppercase_labels = settings->uppercase_labels,
@@ -124,7 +128,7 @@ static struct packer_settings rows_of(const struct loader_settings *settings)
     return (struct packer_settings){
         .row_tokens = settings->row_tokens,
         .max_segments = settings->format == LOADER_PADDED ? 1 : settings->max_segments,
-        .split = settings->format == LOADER_PACKED && settings->split,
+        .split = settings->format == LOADER_PACKED && settings->split && settings->task.head != DECK_HEAD_SEQUENCE,
     };
 }
 
@@ -152,11 +156,18 @@ static int64_t micro_batches_of(const struct loader_settings *settings, int64_t 
     return (groups + data_ranks - 1) / data_ranks;
 }
 
+/* Returns the numbers of each segment's target. */
+static int64_t numbers_of(const struct loader_settings *settings)
+{
+    return settings->task.problem == DECK_PROBLEM_REGRESSION ? settings->task.labels : 0;
+}
+
 double loader_bytes(const struct loader_settings *settings, int64_t data_ranks)
 {
     const struct batch batch = {.rows = settings->micro_rows,
                                 .row_tokens = settings->row_tokens,
-                                .max_segments = rows_of(settings).max_segments};
+                                .max_segments = rows_of(settings).max_segments,
+                                .numbers = numbers_of(settings)};
     return SLOTS * (double)micro_batches_of(settings, data_ranks) *
            (double)(batch_bytes(&batch) + (int64_t)sizeof batch);
 }
@@ -187,8 +198,8 @@ static void make_slots(struct loader *loader)
         loader->slots[i].after = blend_position_create(loader->source_count);
         loader->slots[i].batches = memory_allocate(loader->micro_batches * (int64_t)sizeof(struct batch));
         for (int64_t m = 0; m < loader->micro_batches; m++)
-            batch_create(&loader->slots[i].batches[m], settings->micro_rows, settings->row_tokens,
-                         loader->rows.max_segments);
+            batch_create_targets(&loader->slots[i].batches[m], settings->micro_rows, settings->row_tokens,
+                                 loader->rows.max_segments, numbers_of(settings));
     }
 }
 
@@ -543,6 +554,16 @@ bool loader_has_megatron(const struct loader *loader)
         if (loader->set.stores[d].megatron != NULL)
             return true;
     return false;
+}
+
+const struct token_store *loader_labelled(const struct loader *loader)
+{
+    return loader->settings.task.head != DECK_HEAD_LM ? loader->set.stores[0].store : NULL;
+}
+
+bool loader_same_classes(const struct loader *a, const struct loader *b)
+{
+    return labelling_agrees(loader_labelled(a), loader_labelled(b));
 }
 
 double loader_wait_seconds(const struct loader *loader)

@@ -15,6 +15,7 @@
 #ifndef LOADER_LOADER_H
 #define LOADER_LOADER_H
 
+#include "architecture/settings.h"
 #include "comm/comm.h"
 #include "data/batch.h"
 #include "loader/blend.h"
@@ -43,12 +44,13 @@ struct loader_settings {
     int64_t micro_rows;   /* B */
     enum loader_format format;
     enum loader_special special;
-    bool no_bos, no_eos;     /* omit these special tokens */
-    bool truncate;           /* use only the first window of each sequence */
-    bool split;              /* packed rows: split a window that does not fit; its rest begins the next row */
-    double mask_probability; /* 0: predict the next token; else, below 1: predict masked tokens (loader/masking.h) */
-    bool token_dropout;      /* batch.scale gets the factors of token dropout (loader/masking.h), 0 on padding */
-    bool mask_degenerate;    /* ignore labels other than ACGTacgt; for nucleotides only */
+    bool no_bos, no_eos;       /* omit these special tokens */
+    bool truncate;             /* use only the first window of each sequence */
+    bool split;                /* packed rows: split a window that does not fit; its rest begins the next row */
+    double mask_probability;   /* 0: predict the next token; else, below 1: predict masked tokens (loader/masking.h) */
+    struct task_settings task; /* labels of the stores, for a fine-tuning head (loader/labelling.h) */
+    bool token_dropout;        /* batch.scale gets the factors of token dropout (loader/masking.h), 0 on padding */
+    bool mask_degenerate;      /* ignore labels other than ACGTacgt; for nucleotides only */
     bool uppercase_labels;
     double reverse_complement; /* probability that a window is read from the other strand; for nucleotides only */
     bool balance;              /* assign micro-batches to ranks by their cost (loader/balance.h) */
@@ -116,6 +118,11 @@ bool loader_has_megatron(const struct loader *loader);
 /* Translates a position of a loader with other stores or weights to this loader's (blend_carry): from[i] is the number
  * of this loader's store i in the other one, or -1. */
 struct blend_position loader_carry(const struct loader *loader, const struct blend_position *old, const int64_t *from);
+
+/* Return the first store with labels, NULL without a fine-tuning head; and whether the classes of one loader's stores
+ * have the same numbers in the other's. */
+const struct token_store *loader_labelled(const struct loader *loader);
+bool loader_same_classes(const struct loader *a, const struct loader *b);
 
 /* Seconds that loader_next has spent waiting for the prefetch thread, in total. */
 double loader_wait_seconds(const struct loader *loader);

@@ -10,13 +10,20 @@
 struct token_masking {
     const struct tokenizer *tokenizer; /* has a mask token */
     uint64_t seed;
-    double probability; /* probability that a token is selected; between 0 and 1, exclusive */
+    double probability;      /* probability that a token is selected; between 0 and 1, exclusive */
+    const int32_t *label_of; /* table of label_table, or NULL */
 };
 
-/* Masks tokens offset .. offset + count - 1 of a window, in place in tokens[count]. Each token that is not special is
- * selected with the given probability. 80 % of the selected tokens become the mask token, 10 % a random id of the whole
- * vocabulary, and 10 % are unchanged. labels[count]: the original token if it was selected, else BATCH_IGNORED; not
- * shifted. Returns the number of selected tokens.
+/* Makes a table of the labels of nucleotides: [vocabulary], freed with memory_free. NULL if the tokenizer has no bases.
+ * uppercase: the label of a lower-case letter is its capital. only_bases: all but A, C, G, T, a, c, g, t (after
+ * `uppercase`) have the label BATCH_IGNORED. */
+int32_t *label_table(const struct tokenizer *tokenizer, bool only_bases, bool uppercase);
+
+/* Masks tokens offset .. offset + count - 1 of a window, in place in tokens[count]. Each token that is not special and
+ * has a label is selected with the given probability. 80 % of the selected tokens become the mask token, 10 % a random
+ * token, and 10 % are unchanged. The random token is an id of the whole vocabulary, as in the recipes; for nucleotides
+ * it is A, C, G or T, since nearly all their ids never occur. labels[count]: the label of the original token if it was
+ * selected, else BATCH_IGNORED; not shifted. Returns the number of selected tokens.
  *
  * The random numbers are keyed by (seed, epoch, window, index in the window) only. So the masks do not depend on the
  * number of ranks, on packing, or on splits inside the window. `epoch` is a value of blend_epoch; `window` is the

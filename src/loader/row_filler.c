@@ -2,32 +2,16 @@
 #include "base/memory.h"
 #include "base/range.h"
 #include "base/random.h"
+#include "loader/labelling.h"
 #include "loader/masking.h"
 #include "tokenizer/strand.h"
-
-/* Makes label_of in the order of GenomicDataCollator (recipes 4.4): first converts to upper case, then ignores all but
- * bases. */
-static void make_label_table(struct row_filler *filler)
-{
-    const struct tokenizer *tokenizer = filler->settings.tokenizer;
-    if (!tokenizer->bases)
-        return;
-    filler->label_of = memory_allocate(tokenizer->vocabulary * (int64_t)sizeof *filler->label_of);
-    for (int32_t id = 0; id < tokenizer->vocabulary; id++) {
-        int32_t label = id;
-        if (filler->settings.uppercase_labels && id >= 'a' && id <= 'z')
-            label = id - 'a' + 'A';
-        if (filler->settings.mask_degenerate && tokenizer_base(label) < 0)
-            label = BATCH_IGNORED;
-        filler->label_of[id] = label;
-    }
-}
 
 void row_filler_create(struct row_filler *filler, const struct row_filler_settings *settings)
 {
     *filler = (struct row_filler){.settings = *settings};
     filler->window_tokens = memory_allocate((settings->row_tokens + 1) * (int64_t)sizeof *filler->window_tokens);
-    make_label_table(filler);
+    /* in the order of GenomicDataCollator (recipes 4.4): first upper case, then all but bases are ignored */
+    filler->label_of = label_table(settings->tokenizer, settings->mask_degenerate, settings->uppercase_labels);
 }
 
 void row_filler_destroy(struct row_filler *filler)
@@ -86,7 +70,8 @@ void row_filler_fill(struct row_filler *filler, const struct window_source *cons
                      const struct packer_segment *segments, int64_t count, struct batch *batch, int64_t row)
 {
     const struct row_filler_settings *settings = &filler->settings;
-    const struct token_masking masking = {settings->tokenizer, settings->seed, settings->mask_probability};
+    const struct token_masking masking = {settings->tokenizer, settings->seed, settings->mask_probability,
+                                          filler->label_of};
     int64_t at = row * batch->row_tokens;
     for (int64_t s = 0; s < count; s++) {
         const struct packer_segment *segment = &segments[s];
@@ -96,7 +81,10 @@ void row_filler_fill(struct row_filler *filler, const struct window_source *cons
         int32_t *tokens = filler->window_tokens;
         read_window(sources[segment->store], &segment->window, reversed, segment->offset, segment->length + followed,
                     tokens);
-        if (masking.probability > 0)
+        if (settings->task.head != DECK_HEAD_LM)
+            label_segment(&settings->task, sources[segment->store], segment, reversed, batch, at,
+                          row * batch->max_segments + s);
+        else if (masking.probability > 0)
             batch->valid += masking_apply(&masking, epoch, segment->window.number, segment->offset, segment->length,
                                           tokens, batch->labels + at);
         else

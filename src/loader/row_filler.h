@@ -3,6 +3,7 @@
 #ifndef LOADER_ROW_FILLER_H
 #define LOADER_ROW_FILLER_H
 
+#include "architecture/settings.h"
 #include "data/batch.h"
 #include "loader/packer.h"
 
@@ -16,6 +17,7 @@ struct row_filler_settings {
     int64_t row_tokens;
     double mask_probability, reverse_complement;
     bool token_dropout, mask_degenerate, uppercase_labels;
+    struct task_settings task;
 };
 
 struct row_filler {

@@ -36,7 +36,7 @@ void attention_launch(struct execution *e, const struct unit *unit, struct atten
     args->kv_heads = heads.kv;
     args->head_dim = unit->settings->head_dim;
     args->scale = softmax_scale(unit);
-    args->causal = unit_family(unit)->causal;
+    args->causal = model_causal(unit->settings);
     launch(e->stream, OP_ATTENTION_FORWARD, args);
 }
 
@@ -47,7 +47,7 @@ void attention_launch_backward(struct execution *e, const struct unit *unit, str
     args->kv_heads = heads.kv;
     args->head_dim = unit->settings->head_dim;
     args->scale = softmax_scale(unit);
-    args->causal = unit_family(unit)->causal;
+    args->causal = model_causal(unit->settings);
     launch(e->stream, OP_ATTENTION_BACKWARD, args);
 }
 
@@ -65,7 +65,7 @@ static struct attention_segments some_slots(const struct attention_segments *all
 void attention_launch_halves(struct execution *e, const struct unit *unit, const struct attention_segments *part,
                              bool skip_first, struct attention_backward_args *args)
 {
-    const int64_t halves = context_halves(unit_family(unit)->causal), each = part->q_start.cols / halves;
+    const int64_t halves = context_halves(model_causal(unit->settings)), each = part->q_start.cols / halves;
     for (int64_t half = skip_first ? 1 : 0; half < halves; half++) {
         args->segments = some_slots(part, half * each, each);
         attention_launch_backward(e, unit, attention_all_heads(unit), args);
@@ -138,12 +138,8 @@ static void declare(struct unit *unit, const struct attention *ids)
     unit_declare_tensor(unit, ids->lse, "lse", model_heads(unit->settings), UNIT_TOKENS, ROLE_STATISTIC);
 }
 
-/* Returns the keys and values that attention reads, [rows, 2 * kv_heads * head_dim]: of the projection, or in
- * generation of the cache, after adding the new ones. */
-static struct tensor keys_and_values(struct execution *e, const struct unit *unit, struct tensor own)
+struct tensor attention_cache(struct execution *e, const struct unit *unit, struct tensor own)
 {
-    if (e->pass != PASS_GENERATE)
-        return own;
     const int64_t rows = e->cache.layer_rows;
     struct tensor all = tensor_rows(&e->cache.rows, unit->layer * rows, rows);
     LAUNCH(e->stream, SCATTER, scatter, .from = tensor_rows(&own, 0, e->batch->places.cols), .rows = e->batch->places,
@@ -151,8 +147,7 @@ static struct tensor keys_and_values(struct execution *e, const struct unit *uni
     return all;
 }
 
-/* Returns the batch's segments, the same for all launches of an action (segments.again). */
-static struct attention_segments segments_of(struct execution *e, bool backward)
+struct attention_segments attention_again(struct execution *e, bool backward)
 {
     struct attention_segments segments = e->batch->segments;
     segments.again = e->attended[backward]++;
@@ -165,14 +160,15 @@ static void forward(struct execution *e, const struct unit *unit, const struct a
     if (!execution_wants(e, ids->output))
         return;
     struct attention_columns of = attention_split(unit, unit_tensor(e, unit, ids->fused), heads);
-    struct attention_columns from = attention_split_kv(keys_and_values(e, unit, of.kv));
+    struct attention_columns from =
+        attention_split_kv(e->pass == PASS_GENERATE ? attention_cache(e, unit, of.kv) : of.kv);
     attention_launch(e, unit, heads,
                      &(struct attention_forward_args){.q = of.q,
                                                       .k = from.k,
                                                       .v = from.v,
                                                       .o = unit_tensor(e, unit, ids->output),
                                                       .lse = unit_tensor(e, unit, ids->lse),
-                                                      .segments = segments_of(e, false)});
+                                                      .segments = attention_again(e, false)});
     if (e->services->attended != NULL)
         e->services->attended(e, unit, of.q, of.k);
 }
@@ -204,7 +200,7 @@ static void backward(struct execution *e, const struct unit *unit, const struct 
                                                                 .positions = e->batch->positions,
                                                                 .table = e->rope_table,
                                                                 .interleaved = unit_family(unit)->interleaved,
-                                                                .segments = segments_of(e, true)});
+                                                                .segments = attention_again(e, true)});
 }
 
 static const struct attention_method whole_rows = {declare, forward, backward};
@@ -217,7 +213,7 @@ static const struct attention_method *method_of(const struct unit *unit)
                                                              [DECK_CONTEXT_HEADS] = &attention_heads,
                                                              [DECK_CONTEXT_RING] = &attention_ring};
     const struct context_parallel *context = &unit->settings->context;
-    return context_ranks(context) > 1 ? methods[context->method] : &whole_rows;
+    return context_ranks(context) == 1 ? &whole_rows : context->cache ? &attention_cached : methods[context->method];
 }
 
 void attention_declare(struct unit *unit, const struct attention *ids)

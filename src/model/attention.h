@@ -5,7 +5,9 @@
  *    gather  gathers keys and values of whole rows; sums and scatters their gradients in fp32
  *    heads   exchanges tokens for heads, so that each rank has whole rows of some heads, and exchanges the results back
  *    ring    passes keys and values around the ranks and merges partial results in fp32; the gradients of keys and
- *            values travel with them, in fp32 */
+ *            values travel with them, in fp32
+ *
+ * In generation the ranks have the same tokens, and share the key-value cache (model/attention_cached.c). */
 #ifndef MODEL_ATTENTION_H
 #define MODEL_ATTENTION_H
 

@@ -4,7 +4,7 @@
 
 #include "model/attention.h"
 
-/* One method; each function is as in attention.h. */
+/* One method; each function is as in attention.h. backward: NULL for generation alone. */
 struct attention_method {
     void (*declare)(struct unit *unit, const struct attention *ids);
     void (*forward)(struct execution *e, const struct unit *unit, const struct attention *ids);
@@ -12,7 +12,7 @@ struct attention_method {
                      struct tensor d_fused);
 };
 
-extern const struct attention_method attention_gather, attention_heads, attention_ring;
+extern const struct attention_method attention_gather, attention_heads, attention_ring, attention_cached;
 
 /* Offsets from ids->first of the tensors that attention_drop adds: keys and values of whole rows; queries, keys and
  * values of whole rows and some heads. */
@@ -32,6 +32,12 @@ struct attention_columns {
 struct attention_columns attention_split(const struct unit *unit, struct tensor fused, struct attention_heads heads);
 /* As attention_split, for rows of keys and values only; q is absent. */
 struct attention_columns attention_split_kv(struct tensor kv);
+
+/* PASS_GENERATE: adds the rows `own`, keys and values of this call, to the layer's part of the cache, and returns all
+ * of it, [rows, 2 * kv_heads * head_dim]. */
+struct tensor attention_cache(struct execution *e, const struct unit *unit, struct tensor own);
+/* Returns the batch's segments, the same for all launches of an action (segments.again). */
+struct attention_segments attention_again(struct execution *e, bool backward);
 
 /* Launch the op with the tensors of `args`; the remaining arguments are filled in from the unit and `heads`. */
 void attention_launch(struct execution *e, const struct unit *unit, struct attention_heads heads,

@@ -106,7 +106,7 @@ static void backward(struct execution *e, const struct unit *unit, const struct 
             pass_on(e, unit, ids, D_BLOCK, step - 1);
         attention_launch_halves(
             e, unit, &e->batch->parts[step],
-            unit_family(unit)->causal &&
+            model_causal(unit->settings) &&
                 step > e->row->rank, /* for keys of a later rank, the first slice's queries see nothing */
             &(struct attention_backward_args){.q = of.q,
                                               .k = block.k,

@@ -69,7 +69,7 @@ static void embedding_backward(struct execution *execution, struct unit *unit, s
     if (weight)
         LAUNCH(execution->stream, EMBEDDING_BACKWARD, embedding_backward, .tokens = args.tokens, .scale = args.scale,
                .dy = args.dy, .dweight = unit_gradient(execution, unit, EMBEDDING_TABLE),
-               .padding = unit_family(unit)->padding, .origin = model_vocabulary(unit->settings).first,
+               .padding = model_padding(unit->settings), .origin = model_vocabulary(unit->settings).first,
                .accumulate = unit_accumulates(unit, EMBEDDING_TABLE));
 }
 
@@ -99,7 +99,7 @@ void embedding_declare(struct unit *unit)
     unit_declare_weight(unit, EMBEDDING_TABLE, part.rows, s->hidden, STORAGE_MATRIX);
     unit_reserve(unit, EMBEDDING_TABLE, part.most);
     struct initial_value initial = unit_random(unit, s->embedding_std);
-    initial.zero_row = unit_family(unit)->zero_row;
+    initial.zero_row = model_zero_row(s);
     parameter_place(unit_declare_parameter(unit, EMBEDDING_TABLE, part.rows, initial, "%s.weight",
                                            unit_family(unit)->names.embedding),
                     s->vocabulary, s->hidden, part.first, 0);

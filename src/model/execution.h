@@ -20,14 +20,17 @@ struct batch_tensors {
      * the keys of whole rows. DECK_CONTEXT_RING: entry i is for the keys of the rank i positions before this one. */
     struct attention_segments *parts;
     struct tensor places; /* PASS_GENERATE: i32 [1, tokens]: each token's row in a layer's part of the cache */
-    /* The rows that the head computes in masked training, of this rank's tokens between linear layers: tables as in
-     * data/labelled_rows.h, i32 [1, ...]. Absent unless settings->label_probability is set: it computes all. */
+    /* The rows that the head computes, of this rank's tokens between linear layers: tables as in data/labelled_rows.h,
+     * i32 [1, ...]. Absent unless model_selects_rows: it computes all. factors: f32 [1, places], DECK_POOLING_MEAN
+     * only, where rows are absent. */
     struct {
-        struct tensor rows, places, labels;
+        struct tensor rows, places, labels, factors;
     } labelled;
-    struct tensor ends;      /* PASS_LOGITS, PASS_GENERATE: i32 [1, any]: the tokens whose logits are requested */
-    struct tensor total;     /* f64 [1, 2]: loss sum and number of labels so far */
-    struct tensor discarded; /* f64 [1, 2]: as total, for losses that do not count */
+    struct tensor targets;       /* f32 [segments, task.labels]: the numbers of a regression, else absent */
+    struct tensor class_weights; /* f32 [1, task.labels]; absent: classes have no weights */
+    struct tensor ends;          /* PASS_LOGITS, PASS_GENERATE: i32 [1, any]: the tokens whose logits are requested */
+    struct tensor total;         /* f64 [1, 2]: loss sum and number of labels so far */
+    struct tensor discarded;     /* f64 [1, 2]: as total, for losses that do not count */
 };
 
 /* EVALUATE computes losses without gradients. EMBED computes the states after the head's first norm, without losses.

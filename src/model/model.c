@@ -7,6 +7,7 @@
 #include "model/boundary.h"
 #include "model/embedding.h"
 #include "model/lm_head.h"
+#include "model/task_head.h"
 #include "architecture/stages.h"
 
 #include <math.h>
@@ -101,8 +102,11 @@ void model_create(struct model *model, const struct model_settings *settings, in
             add_boundary(model, slice);
     }
     struct unit *head = start_unit(model, boundaries, -1);
-    lm_head_declare(head, embedding, head_tokens);
-    snprintf(head->name, sizeof head->name, "lm_head");
+    if (settings->task.head == DECK_HEAD_LM)
+        lm_head_declare(head, embedding, head_tokens);
+    else
+        task_head_declare(head);
+    snprintf(head->name, sizeof head->name, "%s", head->class->name);
     mark_two_stages(embedding, head);
     round_gradients(model, head);
     freeze(model, head);

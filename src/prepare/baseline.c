@@ -206,6 +206,13 @@ int baseline_evaluate(const struct token_store *train, const struct token_store 
     return finish(valid, &sum, nats, symbols);
 }
 
+/* Returns the symbol of an id that masking selects, -1 for other ids. Counts ignore the case of bases, so their symbols
+ * stand for the capitals. */
+static int selected_symbol(const struct count_model *model, const struct tokenizer *tokenizer, int id)
+{
+    return tokenizer->bases && id >= 'a' && id <= 'z' ? -1 : model->alphabet.number[id];
+}
+
 int baseline_masked(const struct token_store *train, const struct token_store *valid, double *nats, int64_t *symbols)
 {
     int code = check_stores(train, valid);
@@ -217,11 +224,11 @@ int baseline_masked(const struct token_store *train, const struct token_store *v
     for (int seen = 0; seen < tokenizer->vocabulary; seen++) {
         double evidence = 0, joint[IDS] = {0};
         for (int id = 0; id < tokenizer->vocabulary; id++)
-            if (model.alphabet.number[id] >= 0)
+            if (selected_symbol(&model, tokenizer, id) >= 0)
                 evidence += joint[id] =
                     probability(&model, 0, 0, model.alphabet.number[id]) * masking_likelihood(tokenizer, id, seen);
         for (int id = 0; id < tokenizer->vocabulary; id++)
-            if (model.alphabet.number[id] >= 0)
+            if (joint[id] > 0)
                 sum.nats -= (double)truth.counts[0][model.alphabet.number[id]] *
                             masking_likelihood(tokenizer, id, seen) * log(joint[id] / evidence);
     }

@@ -11,6 +11,7 @@
 #include "prepare/duplicates.h"
 #include "prepare/encoding.h"
 #include "prepare/inputs.h"
+#include "prepare/labels.h"
 #include "records/record_reader.h"
 #include "prepare/regions.h"
 #include "prepare/repeats.h"
@@ -76,8 +77,10 @@ struct prepare {
     struct text_census census;
     struct repeats *repeats; /* with a split; else NULL */
     struct duplicates *duplicates;
-    struct clusters *clusters;  /* NULL: none */
-    struct bed_regions regions; /* empty: whole records are taken */
+    struct record_labels *labels; /* NULL: none */
+    int64_t unlabelled_records;   /* dropped because they have no label */
+    struct clusters *clusters;    /* NULL: none */
+    struct bed_regions regions;   /* empty: whole records are taken */
     struct prepare_whole whole;
     int64_t regions_taken;
     struct prepare_output outputs[SPLIT_PARTS];
@@ -174,14 +177,31 @@ static int put_tokens(struct prepare *prepare, const void *ids, int64_t count)
     return spool_append(prepare->spool, ids, count);
 }
 
+/* Keeps a record's labels. *dropped: it has none, and such records are skipped. */
+static int put_labels(struct prepare *prepare, const char *name, bool *dropped)
+{
+    *dropped = false;
+    if (prepare->labels == NULL)
+        return ERROR_NONE;
+    int code = labels_keep(prepare->labels, name, prepare->length, dropped);
+    prepare->unlabelled_records += *dropped;
+    if (*dropped && !prepare->settings->skip_bad)
+        code = error_user("--labels: record %s has no label \"%s\"; --skip-bad skips such records", name,
+                          labels_lacking(prepare->labels));
+    return code;
+}
+
 /* Ends a record that has tokens. */
 static int put_record(struct prepare *prepare, const char *name)
 {
     const bool equal = duplicates_end(prepare->duplicates);
-    bool named = true;
+    bool named = true, dropped;
     prepare->equal_records += equal;
     if (equal && prepare->settings->drop_duplicates)
         return spool_discard(prepare->spool);
+    int code = put_labels(prepare, name, &dropped);
+    if (code != ERROR_NONE || dropped)
+        return code != ERROR_NONE ? code : spool_discard(prepare->spool);
     if (prepare->clusters != NULL)
         clusters_find(prepare->clusters, name, &named);
     prepare->loose_records += !named;
@@ -297,12 +317,18 @@ static int read_text(struct prepare *prepare, const struct record_piece *piece)
 
 static int read_characters(struct prepare *prepare, struct record_piece *piece)
 {
+    if (piece->kind == RECORD_LABEL) {
+        labels_add(prepare->labels, piece->text, piece->length);
+        return ERROR_NONE;
+    }
     if (piece->kind == RECORD_SEQUENCE && prepare->regions.count > 0)
         return gather(prepare, piece->text, piece->length);
     if (piece->kind == RECORD_SEQUENCE)
         return prepare->tokenizer->bases ? append(prepare, piece->text, piece->length)
                                          : append_residues(prepare, piece);
     int code = end_record(prepare);
+    if (prepare->labels != NULL)
+        labels_begin(prepare->labels);
     if (piece->kind == RECORD_NAME)
         prepare->name = memory_format("%.*s", (int)piece->length, piece->text);
     return code;
@@ -313,14 +339,16 @@ static int read_records(struct prepare *prepare, struct record_source *source)
     const bool text = prepare->encoding != NULL;
     struct record_reader *reader;
     struct record_piece piece = {.kind = RECORD_NAME};
-    const struct record_settings settings = {.format = prepare->settings->input_format,
-                                             .field = prepare->settings->field,
-                                             .content = text ? RECORD_BYTES : RECORD_CHARACTERS,
-                                             .may_be_empty = true,
-                                             .min_quality = prepare->settings->min_quality,
-                                             .low_quality = &prepare->low_quality,
-                                             .feature = prepare->settings->feature,
-                                             .skipped = prepare->settings->skip_bad ? &prepare->skipped_records : NULL};
+    struct record_settings settings = {.format = prepare->settings->input_format,
+                                       .field = prepare->settings->field,
+                                       .content = text ? RECORD_BYTES : RECORD_CHARACTERS,
+                                       .may_be_empty = true,
+                                       .min_quality = prepare->settings->min_quality,
+                                       .low_quality = &prepare->low_quality,
+                                       .feature = prepare->settings->feature,
+                                       .skipped = prepare->settings->skip_bad ? &prepare->skipped_records : NULL};
+    if (prepare->labels != NULL)
+        settings.labels = labels_fields(prepare->labels, &settings.label_count);
     int64_t records = 0;
     int code = record_reader_create(&reader, source, &settings);
     while (code == ERROR_NONE && piece.kind != RECORD_END) {
@@ -393,12 +421,18 @@ static int distribute(struct prepare *prepare, bool write)
         code = spool_next(prepare->spool, &record, &more);
         for (int64_t start = 0; code == ERROR_NONE && more && start < record.length;) {
             struct split_piece piece = split_piece(&prepare->split, &record, start);
+            if (prepare->labels != NULL && piece.length != record.length)
+                return error_user("--labels: record %s has %lld tokens, and --split divides records of more than %d; "
+                                  "--clusters keeps records whole",
+                                  record.name, (long long)record.length, SPLIT_WHOLE);
             struct prepare_output *output = &prepare->outputs[piece.part];
             char *name = piece_name(&record, &piece);
             if (write) {
                 code = copy_piece(prepare, &piece);
                 if (code == ERROR_NONE)
                     code = output->writer->class->end(output->writer, name);
+                if (code == ERROR_NONE && prepare->labels != NULL)
+                    code = labels_write(prepare->labels, record.number, output->writer);
             } else {
                 output->sequences++;
                 output->tokens += piece.length;
@@ -415,7 +449,12 @@ static int write_outputs(struct prepare *prepare)
 {
     int parts = prepare->split.parts;
     int64_t sequences = 0;
-    int code = split_choose(&prepare->split, prepare->spool);
+    struct store_labels labels;
+    int code = prepare->labels != NULL ? labels_finish(prepare->labels) : ERROR_NONE;
+    if (code == ERROR_NONE && prepare->labels != NULL)
+        labels = labels_of_store(prepare->labels);
+    if (code == ERROR_NONE)
+        code = split_choose(&prepare->split, prepare->spool);
     if (code == ERROR_NONE)
         code = distribute(prepare, false);
     for (int i = 0; i < parts; i++)
@@ -428,7 +467,8 @@ static int write_outputs(struct prepare *prepare)
                    ? megatron_writer_create(&output->writer, output->path, prepare->tokenizer,
                                             prepare->settings->append_eod, output->sequences, output->tokens)
                    : token_store_writer_create(&output->writer, output->path, prepare->tokenizer, output->sequences,
-                                               output->tokens, output->name_bytes);
+                                               output->tokens, output->name_bytes,
+                                               prepare->labels != NULL ? &labels : NULL);
     }
     progress_start(&prepare->progress, "writing", "MB",
                    (double)(spool_tokens(prepare->spool) * prepare->token_bytes) * 1e-6);
@@ -465,6 +505,34 @@ static void warn_of_repeats(const struct prepare *prepare)
     free(list);
 }
 
+/* Reports the labels of the stores: the first few classes or numbers. */
+static void report_labels(const struct prepare *prepare)
+{
+    enum { NAMED = 8 };
+    const struct store_labels labels = labels_of_store(prepare->labels);
+    char *list = memory_string("");
+    const char *name = labels.names;
+    for (int64_t i = 0; i < labels.count && i < NAMED; i++) {
+        const int length = (int)(strchr(name, '\n') - name);
+        char *longer = memory_format("%s%s%.*s", list, i > 0 ? ", " : "", length, name);
+        free(list);
+        list = longer;
+        name += length + 1;
+    }
+    log_info("labels: %lld %s%s: %s%s", (long long)labels.count,
+             labels.kind == STORE_LABEL_NUMBER  ? "number"
+             : labels.kind == STORE_LABEL_TOKEN ? "token class"
+                                                : "class",
+             labels.count == 1                   ? ""
+             : labels.kind == STORE_LABEL_NUMBER ? "s"
+                                                 : "es",
+             list, labels.count > NAMED ? ", ..." : "");
+    if (prepare->unlabelled_records > 0)
+        log_info("%lld record%s without a label skipped (--skip-bad)", (long long)prepare->unlabelled_records,
+                 plural(prepare->unlabelled_records));
+    free(list);
+}
+
 static void report(const struct prepare *prepare)
 {
     int64_t total = spool_tokens(prepare->spool);
@@ -479,6 +547,8 @@ static void report(const struct prepare *prepare)
         log_warn("%lld of %lld files have no record; the first of these files is %s", (long long)prepare->empty_files,
                  (long long)prepare->source_count, prepare->first_empty_file);
     record_reader_report(prepare->skipped_records, prepare->settings->field);
+    if (prepare->labels != NULL)
+        report_labels(prepare);
     if (prepare->low_quality > 0)
         log_info("%lld read%s below --min-quality %g dropped", (long long)prepare->low_quality,
                  plural(prepare->low_quality), prepare->settings->min_quality);
@@ -564,6 +634,20 @@ static int open_regions(struct prepare *prepare)
     return regions_read(&prepare->regions, path);
 }
 
+static int open_labels(struct prepare *prepare)
+{
+    const struct prepare_settings *settings = prepare->settings;
+    if (settings->labels == NULL && (settings->label_kind != NULL || settings->classes != NULL))
+        return error_user("--%s: needs --labels", settings->label_kind != NULL ? "label-kind" : "classes");
+    if (settings->labels == NULL)
+        return ERROR_NONE;
+    if (prepare->megatron || settings->regions != NULL || prepare->encoding != NULL)
+        return error_user("--labels: not with %s", prepare->megatron           ? "--format megatron"
+                                                   : settings->regions != NULL ? "--regions"
+                                                                               : "a tokenizer of text");
+    return labels_create(&prepare->labels, settings->labels, settings->label_kind, settings->classes);
+}
+
 /* After all files: whether their records had the regions. */
 static int check_regions(const struct prepare *prepare)
 {
@@ -593,6 +677,8 @@ static int run(struct prepare *prepare)
         code = open_clusters(prepare);
     if (code == ERROR_NONE)
         code = open_regions(prepare);
+    if (code == ERROR_NONE)
+        code = open_labels(prepare);
     if (code == ERROR_NONE)
         code = name_outputs(prepare);
     if (code == ERROR_NONE)
@@ -651,6 +737,7 @@ int prepare_run(const struct prepare_settings *given)
     duplicates_destroy(prepare.duplicates);
     clusters_destroy(prepare.clusters);
     regions_destroy(&prepare.regions);
+    labels_destroy(prepare.labels);
     free(prepare.whole.letters);
     free(prepare.last_name);
     free(prepare.name);

@@ -25,6 +25,8 @@ struct token_store_writer {
     struct store_writer writer;
     struct file_replacement target;
     const struct tokenizer *tokenizer;
+    struct store_labels labels; /* count 0: none */
+    int column_count;
     int64_t sequences, tokens; /* totals, known in advance */
     int64_t token_bytes;
     int64_t offset; /* tokens so far */
@@ -52,7 +54,7 @@ static const char *system_reason(void)
     return errno != 0 ? strerror(errno) : "HDF5 failed";
 }
 
-/* Creates the three datasets, allocated early and without fill values, and sets their positions. Returns NULL, or the
+/* Creates the datasets, allocated early and without fill values, and sets their positions. Returns NULL, or the
  * reason of a failure. */
 static const char *lay_out(struct token_store_writer *writer, const int64_t counts[STORE_COLUMNS],
                            const hid_t types[STORE_COLUMNS], struct dataset_place stretches[STORE_COLUMNS])
@@ -72,7 +74,7 @@ static const char *lay_out(struct token_store_writer *writer, const int64_t coun
     H5Pset_fill_time(layout, H5D_FILL_TIME_NEVER);
     H5Pset_obj_track_times(layout, false); /* equal content gives identical files */
     bool good = true;
-    for (int i = 0; i < STORE_COLUMNS; i++) {
+    for (int i = 0; i < writer->column_count; i++) {
         hsize_t extent = (hsize_t)counts[i];
         hid_t space = H5Screate_simple(1, &extent, NULL);
         hid_t dataset = H5Dcreate2(file, store_columns[i], types[i], space, H5P_DEFAULT, layout, H5P_DEFAULT);
@@ -93,6 +95,11 @@ static int append(struct store_writer *self, const void *tokens, int64_t count)
     struct token_store_writer *writer = self_of(self);
     writer->offset += count;
     return column_put(writer->columns[STORE_TOKENS], tokens, count * writer->token_bytes);
+}
+
+int token_store_writer_label(struct store_writer *self, const void *labels, int64_t bytes)
+{
+    return column_put(self_of(self)->columns[STORE_LABELS], labels, bytes);
 }
 
 static int end(struct store_writer *self, const char *name)
@@ -130,6 +137,17 @@ static bool write_sources(hid_t file, char *const *sources, int64_t count)
     return good;
 }
 
+static bool describe_labels(hid_t file, const struct store_labels *labels)
+{
+    const char *kind = store_labels[labels->kind];
+    hid_t string = H5Tcopy(H5T_C_S1);
+    H5Tset_size(string, strlen(kind) + 1);
+    bool good = hdf5_write_attribute(file, "label_kind", string, string, kind) &&
+                write_integer(file, "label_count", labels->count);
+    H5Tclose(string);
+    return good;
+}
+
 static bool describe(struct token_store_writer *writer, char *const *sources, int64_t source_count,
                      const uint64_t digests[STORE_COLUMNS], uint64_t checksum)
 {
@@ -139,14 +157,16 @@ static bool describe(struct token_store_writer *writer, char *const *sources, in
     if (file < 0)
         return false;
     bool good = true;
-    for (int i = 0; i < STORE_COLUMNS; i++) {
+    for (int i = 0; i < writer->column_count; i++) {
         hid_t dataset = H5Dopen2(file, store_columns[i], H5P_DEFAULT);
         good = good && hdf5_write_attribute(dataset, "xxh3", H5T_STD_U64LE, H5T_NATIVE_UINT64, &digests[i]);
         H5Dclose(dataset);
     }
+    const bool labelled = writer->labels.count > 0;
     hid_t string = H5Tcopy(H5T_C_S1);
     H5Tset_size(string, strlen(writer->tokenizer->name) + 1);
-    good = good && write_integer(file, "cistron_store", STORE_VERSION) &&
+    good = good && write_integer(file, "cistron_store", labelled ? STORE_VERSION_LABELS : STORE_VERSION) &&
+           (!labelled || describe_labels(file, &writer->labels)) &&
            hdf5_write_attribute(file, "tokenizer", string, string, writer->tokenizer->name) &&
            write_integer(file, "vocabulary", writer->tokenizer->vocabulary) &&
            write_integer(file, "sequences", writer->sequences) && write_integer(file, "token_count", writer->tokens) &&
@@ -160,12 +180,12 @@ static int finish(struct store_writer *self, char *const *sources, int64_t sourc
 {
     struct token_store_writer *writer = self_of(self);
     uint64_t digests[STORE_COLUMNS];
-    for (int i = 0; i < STORE_COLUMNS; i++) {
+    for (int i = 0; i < writer->column_count; i++) {
         int code = column_finish(writer->columns[i], &digests[i]);
         if (code != ERROR_NONE)
             return code;
     }
-    *checksum = XXH3_64bits(digests, sizeof digests);
+    *checksum = XXH3_64bits(digests, (size_t)writer->column_count * sizeof *digests);
     if (!describe(writer, sources, source_count, digests, *checksum))
         return cannot_write(writer, "HDF5 failed");
     if (fsync(writer->file) != 0)
@@ -191,7 +211,7 @@ static void destroy(struct store_writer *self)
 }
 
 int token_store_writer_create(struct store_writer **out, const char *path, const struct tokenizer *tokenizer,
-                              int64_t sequences, int64_t tokens, int64_t name_bytes)
+                              int64_t sequences, int64_t tokens, int64_t name_bytes, const struct store_labels *labels)
 {
     static const struct store_writer_class class = {append, end, finish, commit, destroy};
     struct token_store_writer *writer = memory_allocate(sizeof *writer);
@@ -202,11 +222,19 @@ int token_store_writer_create(struct store_writer **out, const char *path, const
     writer->tokens = tokens;
     writer->token_bytes = token_store_token_bytes(tokenizer->vocabulary);
     writer->file = -1;
+    writer->labels = labels != NULL ? *labels : (struct store_labels){.kind = STORE_LABEL_NONE};
+    writer->column_count = labels != NULL ? STORE_COLUMNS : STORE_LABELS;
+    const bool words = writer->labels.kind == STORE_LABEL_TOKEN, reals = writer->labels.kind == STORE_LABEL_NUMBER;
+    const hid_t label_type = words ? H5T_STD_I16LE : reals ? H5T_IEEE_F32LE : H5T_STD_I32LE;
+    const int64_t label_bytes =
+        labels != NULL ? token_store_label_bytes(labels->kind, labels->count, sequences, tokens) : 0;
+    const int64_t class_bytes = labels != NULL ? (int64_t)strlen(labels->names) : 0;
     hid_t token_type = writer->token_bytes == 1   ? H5T_STD_U8LE
                        : writer->token_bytes == 2 ? H5T_STD_U16LE
                                                   : H5T_STD_U32LE;
-    const int64_t counts[STORE_COLUMNS] = {tokens, sequences + 1, name_bytes};
-    const hid_t types[STORE_COLUMNS] = {token_type, H5T_STD_I64LE, H5T_STD_U8LE};
+    const int64_t counts[STORE_COLUMNS] = {tokens, sequences + 1, name_bytes,
+                                           label_bytes / (int64_t)H5Tget_size(label_type), class_bytes};
+    const hid_t types[STORE_COLUMNS] = {token_type, H5T_STD_I64LE, H5T_STD_U8LE, label_type, H5T_STD_U8LE};
     struct dataset_place stretches[STORE_COLUMNS];
     int code = ERROR_NONE;
     struct hdf5_silence silence;
@@ -217,11 +245,13 @@ int token_store_writer_create(struct store_writer **out, const char *path, const
     hdf5_silence_end(&silence);
     if (code == ERROR_NONE && (writer->file = open_own(writer->target.temporary, O_WRONLY)) < 0)
         code = cannot_write(writer, open_failure());
-    for (int i = 0; i < STORE_COLUMNS && code == ERROR_NONE; i++)
+    for (int i = 0; i < writer->column_count && code == ERROR_NONE; i++)
         writer->columns[i] =
             column_create(writer->file, writer->target.temporary, stretches[i].position, stretches[i].bytes);
     if (code == ERROR_NONE)
         code = column_put(writer->columns[STORE_OFFSETS], &writer->offset, sizeof writer->offset);
+    if (code == ERROR_NONE && labels != NULL)
+        code = column_put(writer->columns[STORE_CLASSES], labels->names, class_bytes);
     *out = code == ERROR_NONE ? &writer->writer : NULL;
     if (code != ERROR_NONE)
         destroy(&writer->writer);

@@ -30,8 +30,12 @@ struct csv {
     int64_t columns;                  /* number of columns; 0 before the header is read */
     int64_t text_column, name_column; /* -1: none */
     struct csv_cell text, name;       /* cells of the current row */
-    bool waits;                       /* the text was not returned yet */
-    char *label;                      /* the record's name, freed with free() */
+    const char *const *label_names;   /* [label_count] settings->labels */
+    int label_count, label_next;      /* label_next: the label that is returned next */
+    int64_t label_columns[RECORD_LABELS];
+    struct csv_cell labels[RECORD_LABELS];
+    bool waits;  /* the text was not returned yet */
+    char *label; /* the record's name, freed with free() */
 };
 
 static int create(void **reader, struct record_source *source, const struct record_settings *settings, char delimiter)
@@ -47,6 +51,8 @@ static int create(void **reader, struct record_source *source, const struct reco
     csv->text = (struct csv_cell){memory_grow(NULL, FIRST_BYTES), 0, FIRST_BYTES};
     csv->name = (struct csv_cell){memory_grow(NULL, FIRST_BYTES), 0, FIRST_BYTES};
     csv->line = 1;
+    csv->label_names = settings->labels;
+    csv->label_count = csv->label_next = settings->label_count;
     *reader = csv;
     int code = source_head(source, &head, &bytes);
     if (code == ERROR_NONE)
@@ -75,6 +81,8 @@ static void destroy(void *reader)
     free(csv->text.text);
     free(csv->name.text);
     free(csv->label);
+    for (int i = 0; i < csv->label_count; i++)
+        free(csv->labels[i].text);
     memory_free(csv);
 }
 
@@ -252,6 +260,24 @@ static int note(const struct csv *csv, const char *name, int64_t *column)
     return ERROR_NONE;
 }
 
+/* Notes the current column if it is one of the labels. */
+static int note_labels(struct csv *csv)
+{
+    int code = ERROR_NONE;
+    for (int i = 0; i < csv->label_count && code == ERROR_NONE; i++)
+        code = note(csv, csv->label_names[i], &csv->label_columns[i]);
+    return code;
+}
+
+static int check_labels(const struct csv *csv, const char *list)
+{
+    for (int i = 0; i < csv->label_count; i++)
+        if (csv->label_columns[i] < 0)
+            return error_user("%s: has no column \"%s\" (--labels). It has: %s%s", source_name(csv->source),
+                              csv->label_names[i], list, csv->columns > NAMES_LISTED ? ", ..." : "");
+    return ERROR_NONE;
+}
+
 static int read_header(struct csv *csv)
 {
     int64_t record = -1, id = -1;
@@ -259,6 +285,8 @@ static int read_header(struct csv *csv)
     char *list = memory_string("");
     int code = ERROR_NONE;
     csv->text_column = -1;
+    for (int i = 0; i < csv->label_count; i++)
+        csv->label_columns[i] = -1;
     for (; code == ERROR_NONE && !last; csv->columns++) {
         code = take_cell(csv, &csv->text, &last);
         if (code == ERROR_NONE)
@@ -267,6 +295,8 @@ static int read_header(struct csv *csv)
             code = note(csv, "record", &record);
         if (code == ERROR_NONE)
             code = note(csv, "id", &id);
+        if (code == ERROR_NONE)
+            code = note_labels(csv);
         if (code != ERROR_NONE || csv->columns >= NAMES_LISTED)
             continue;
         char *longer = memory_format("%s%s%.*s", list, csv->columns > 0 ? ", " : "", (int)MIN(csv->text.length, 100),
@@ -278,11 +308,22 @@ static int read_header(struct csv *csv)
     if (code == ERROR_NONE && csv->text_column < 0)
         code = error_user("%s: has no column \"%s\"; name the column of the sequence with --field. It has: %s%s",
                           source_name(csv->source), csv->field, list, csv->columns > NAMES_LISTED ? ", ..." : "");
+    if (code == ERROR_NONE)
+        code = check_labels(csv, list);
     free(list);
     return code;
 }
 
 /* -- Records ------------------------------------------------------------------------------------------------------- */
+
+/* Returns where the cell of a column goes; NULL: nowhere. */
+static struct csv_cell *cell_of(struct csv *csv, int64_t column)
+{
+    for (int i = 0; i < csv->label_count; i++)
+        if (column == csv->label_columns[i])
+            return &csv->labels[i];
+    return column == csv->text_column ? &csv->text : column == csv->name_column ? &csv->name : NULL;
+}
 
 /* Reads the rest of a row. *whole is false if it has more or fewer cells than the header and is skipped. */
 static int read_row(struct csv *csv, bool *whole)
@@ -291,8 +332,7 @@ static int read_row(struct csv *csv, bool *whole)
     csv->row++;
     csv->name.length = 0;
     for (bool last = false; !last; cells++) {
-        struct csv_cell *cell = cells == csv->text_column ? &csv->text : cells == csv->name_column ? &csv->name : NULL;
-        int code = take_cell(csv, cell, &last);
+        int code = take_cell(csv, cell_of(csv, cells), &last);
         if (code != ERROR_NONE)
             return code;
     }
@@ -325,12 +365,18 @@ static int make_record(struct csv *csv)
                           (long long)csv->row_line, csv->field, (unsigned)wrong,
                           csv->content == RECORD_CHARACTERS ? "sequence" : "text");
     csv->waits = csv->text.length > 0;
+    csv->label_next = 0;
     return ERROR_NONE;
 }
 
 static int next(void *reader, struct record_piece *piece)
 {
     struct csv *csv = reader;
+    if (csv->label_next < csv->label_count) {
+        const struct csv_cell *label = &csv->labels[csv->label_next++];
+        *piece = (struct record_piece){RECORD_LABEL, label->text, label->length};
+        return ERROR_NONE;
+    }
     if (csv->waits) {
         *piece = (struct record_piece){RECORD_SEQUENCE, csv->text.text, csv->text.length};
         csv->waits = false;
@@ -373,5 +419,5 @@ void csv_write_cell(FILE *file, char delimiter, const char *text)
     putc('"', file);
 }
 
-const struct record_class csv_class = {"csv", create_csv, next, destroy};
-const struct record_class tsv_class = {"tsv", create_tsv, next, destroy};
+const struct record_class csv_class = {"csv", create_csv, next, destroy, true};
+const struct record_class tsv_class = {"tsv", create_tsv, next, destroy, true};

@@ -7,9 +7,9 @@
  * else that of the format. Cells may be quoted as in RFC 4180; then they may contain delimiters, line ends, and quotes,
  * each written twice. Line ends are LF or CRLF; blank lines are dropped. The first line names the columns.
  *
- * A record is a row. Its sequence is the cell in the column of settings->field. Its name is the first word in column
- * "record", or else "id"; if missing or blank, the row's number, counted from 1 after the header. Memory grows only
- * with the longest of these cells.
+ * A record is a row. Its sequence is the cell in the column of settings->field, its labels those of settings->labels.
+ * Its name is the first word in column "record", or else "id"; if missing or blank, the row's number, counted from 1
+ * after the header. Memory grows only with the longest of these cells.
  *
  * User errors name file and line: no column for the field, two columns of one name, a row with more or fewer cells than
  * the header (dropped and counted if settings->skipped), a quoted cell that does not end or is followed by text,

@@ -5,6 +5,7 @@
 #include "records/source.h"
 
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { BUFFER_BYTES = 1 << 20 };
@@ -15,13 +16,17 @@ struct fasta_reader {
     int64_t begin, end;
     int64_t line; /* line of `begin`, from 1 */
     bool line_start, in_record, at_end;
-    bool in_header; /* the rest of a header line, after the name, follows */
+    bool in_header;                 /* the rest of a header line, after the name, follows */
+    const char *const *label_names; /* [label_count] settings->labels */
+    int label_count, label_next;    /* label_next: the label that is returned next */
+    char *labels[RECORD_LABELS];    /* of the current record; NULL: none; freed with free() */
 };
 
 static int create(void **reader, struct record_source *source, const struct record_settings *settings)
 {
-    (void)settings;
     struct fasta_reader *fasta = memory_allocate(sizeof *fasta);
+    fasta->label_names = settings->labels;
+    fasta->label_count = fasta->label_next = settings->label_count;
     fasta->source = source;
     fasta->buffer = memory_allocate(BUFFER_BYTES);
     fasta->line = 1;
@@ -35,6 +40,8 @@ static void destroy(void *reader)
     struct fasta_reader *fasta = reader;
     if (fasta == NULL)
         return;
+    for (int i = 0; i < fasta->label_count; i++)
+        free(fasta->labels[i]);
     memory_free(fasta->buffer);
     memory_free(fasta);
 }
@@ -91,6 +98,39 @@ static int skip_header(struct fasta_reader *fasta)
     return code;
 }
 
+/* Finds KEY=VALUE among the words of a header. A value in double quotes may have blanks. Returns a copy, NULL: there is
+ * none. */
+static char *find_value(const char *text, const char *stop, const char *key)
+{
+    const int64_t length = (int64_t)strlen(key);
+    while (text < stop) {
+        while (text < stop && is_blank(*text))
+            text++;
+        const bool found = stop - text > length && memcmp(text, key, (size_t)length) == 0 && text[length] == '=';
+        const char *value = text;
+        while (value < stop && *value != '=' && !is_blank(*value))
+            value++;
+        const bool quoted = stop - value > 1 && value[0] == '=' && value[1] == '"';
+        const char *first = value + (value < stop && *value == '=') + quoted, *end = first;
+        while (end < stop && (quoted ? *end != '"' : !is_blank(*end)))
+            end++;
+        if (found)
+            return memory_format("%.*s", (int)(end - first), first);
+        text = end + (quoted && end < stop);
+    }
+    return NULL;
+}
+
+/* Keeps the labels of a header's words after the name. */
+static void keep_labels(struct fasta_reader *fasta, const char *text, const char *stop)
+{
+    for (int i = 0; i < fasta->label_count; i++) {
+        free(fasta->labels[i]);
+        fasta->labels[i] = find_value(text, stop, fasta->label_names[i]);
+    }
+    fasta->label_next = 0;
+}
+
 /* Reads a header line's name. *done is false if more bytes must be read first. */
 static int take_name(struct fasta_reader *fasta, struct record_piece *piece, bool *done)
 {
@@ -116,6 +156,7 @@ static int take_name(struct fasta_reader *fasta, struct record_piece *piece, boo
             source_name(fasta->source), (long long)fasta->line, FASTA_NAME_BYTES);
         last = first + FASTA_NAME_BYTES;
     }
+    keep_labels(fasta, last, stop);
     *piece = (struct record_piece){RECORD_NAME, first, last - first};
     fasta->in_record = true;
     return skip_header(fasta);
@@ -162,6 +203,11 @@ static int take_sequence(struct fasta_reader *fasta, struct record_piece *piece)
 static int next(void *reader, struct record_piece *piece)
 {
     struct fasta_reader *fasta = reader;
+    if (fasta->label_next < fasta->label_count) {
+        const char *label = fasta->labels[fasta->label_next++];
+        *piece = (struct record_piece){RECORD_LABEL, label, label != NULL ? (int64_t)strlen(label) : 0};
+        return ERROR_NONE;
+    }
     for (;;) {
         int code = ERROR_NONE;
         bool done = false;
@@ -190,4 +236,4 @@ static int next(void *reader, struct record_piece *piece)
     }
 }
 
-const struct record_class fasta_class = {"fasta", create, next, destroy};
+const struct record_class fasta_class = {"fasta", create, next, destroy, true};

@@ -150,7 +150,7 @@ static int next(void *reader, struct record_piece *piece)
     return ERROR_NONE;
 }
 
-const struct record_class fastq_class = {"fastq", create, next, destroy};
+const struct record_class fastq_class = {"fastq", create, next, destroy, false};
 
 /* @name, letters, +. With long reads the head may end within the letters. */
 bool fastq_begins(const uint8_t *head, int64_t bytes)

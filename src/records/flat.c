@@ -280,8 +280,8 @@ static int next(void *reader, struct record_piece *piece)
     return ERROR_NONE;
 }
 
-const struct record_class genbank_class = {"genbank", create_genbank, next, destroy};
-const struct record_class embl_class = {"embl", create_embl, next, destroy};
+const struct record_class genbank_class = {"genbank", create_genbank, next, destroy, false};
+const struct record_class embl_class = {"embl", create_embl, next, destroy, false};
 
 bool genbank_begins(const uint8_t *head, int64_t bytes)
 {

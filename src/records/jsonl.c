@@ -406,5 +406,5 @@ static int next(void *reader, struct record_piece *piece)
     return ERROR_NONE;
 }
 
-const struct record_class jsonl_class = {"jsonl", create, next, destroy};
-const struct record_class json_class = {"json", create_array, next, destroy};
+const struct record_class jsonl_class = {"jsonl", create, next, destroy, false};
+const struct record_class json_class = {"json", create_array, next, destroy, false};

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT, NAME, COLUMNS };
+enum { TEXT, NAME, COLUMNS = NAME + 1 + RECORD_LABELS };
 
 struct parquet {
     struct record_source *source;
@@ -16,8 +16,11 @@ struct parquet {
     struct parquet_footer *footer;
     struct parquet_column columns[COLUMNS];
     struct parquet_entries *entries[COLUMNS];
-    int count;          /* number of columns: 1 without a column of names */
-    int64_t group, end; /* number of the row group; end of its bytes in the file */
+    int count;                                   /* number of columns: the text, perhaps names, then labels */
+    bool named;                                  /* column NAME has names */
+    int label_count, label_next;                 /* label_next: the label that is returned next */
+    struct parquet_string labels[RECORD_LABELS]; /* of the current row; empty: none */
+    int64_t group, end;                          /* number of the row group; end of its bytes in the file */
     int64_t group_row, group_rows;
     int64_t row, part;           /* row of the current record, and its index in a list, from 1 */
     struct parquet_string given; /* name of the current row, as in the file */
@@ -56,9 +59,13 @@ static int create(void **reader, struct record_source *source, const struct reco
         code = parquet_footer_names(parquet->footer, "record", &parquet->columns[NAME], &named);
     if (code == ERROR_NONE && !named)
         code = parquet_footer_names(parquet->footer, "id", &parquet->columns[NAME], &named);
+    parquet->named = named;
+    parquet->count = 1 + named;
+    parquet->label_count = parquet->label_next = settings->label_count;
+    for (int i = 0; i < settings->label_count && code == ERROR_NONE; i++)
+        code = parquet_footer_label(parquet->footer, settings->labels[i], &parquet->columns[parquet->count++]);
     if (code != ERROR_NONE)
         return code;
-    parquet->count = 1 + named;
     for (int i = 0; i < parquet->count; i++)
         parquet->entries[i] = parquet_entries_create(source, &parquet->columns[i]);
     return ERROR_NONE;
@@ -98,10 +105,19 @@ static int next_row(struct parquet *parquet)
         return refuse_rows(parquet, TEXT);
     parquet->row++;
     parquet->part = 0;
-    if (parquet->count > NAME)
+    if (parquet->named)
         code = parquet_entries_next(parquet->entries[NAME], &entry, &more);
     parquet->given = entry.present ? entry.string : (struct parquet_string){(const uint8_t *)"", 0};
-    return code == ERROR_NONE && !more ? refuse_rows(parquet, NAME) : code;
+    if (code == ERROR_NONE && !more)
+        return refuse_rows(parquet, NAME);
+    for (int i = 0; i < parquet->label_count && code == ERROR_NONE; i++) {
+        const int column = parquet->count - parquet->label_count + i;
+        code = parquet_entries_next(parquet->entries[column], &entry, &more);
+        if (code == ERROR_NONE && !more)
+            return refuse_rows(parquet, column);
+        parquet->labels[i] = entry.present ? entry.string : (struct parquet_string){(const uint8_t *)"", 0};
+    }
+    return code;
 }
 
 /* Reads the next entry of the text column, of any row group; *more is false after the last one. */
@@ -186,6 +202,11 @@ static int next(void *reader, struct record_piece *piece)
     struct parquet *parquet = reader;
     struct parquet_entry entry;
     bool more;
+    if (parquet->label_next < parquet->label_count) {
+        const struct parquet_string *label = &parquet->labels[parquet->label_next++];
+        *piece = (struct record_piece){RECORD_LABEL, (const char *)label->text, label->length};
+        return ERROR_NONE;
+    }
     if (parquet->text.length > 0) {
         *piece = (struct record_piece){RECORD_SEQUENCE, (const char *)parquet->text.text, parquet->text.length};
         parquet->text.length = 0;
@@ -199,6 +220,7 @@ static int next(void *reader, struct record_piece *piece)
         return source_pass(parquet->source, INT64_MAX);
     }
     code = make_name(parquet);
+    parquet->label_next = 0;
     parquet->text = entry.string;
     if (code == ERROR_NONE && parquet->content == RECORD_CHARACTERS)
         code = clean_text(parquet);
@@ -208,4 +230,4 @@ static int next(void *reader, struct record_piece *piece)
     return ERROR_NONE;
 }
 
-const struct record_class parquet_class = {"parquet", create, next, destroy};
+const struct record_class parquet_class = {"parquet", create, next, destroy, true};

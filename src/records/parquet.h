@@ -5,7 +5,8 @@
  * A record is an entry of the column settings->field (records/parquet_footer.h); an empty list is an empty record. Its
  * name is the first word of column "record", or else "id": a string, or an integer in decimal digits. Without these
  * columns, or if the name is null or blank, it is the row's number from 1. Entries of a list append .1, .2, ... to the
- * name. Memory: a page and a dictionary for each of the two columns.
+ * name. Labels are entries of the columns settings->labels, strings or numbers; null is none. Memory: a page and a
+ * dictionary for each column.
  *
  * User errors name file, column, row group and page: as in records/parquet_entries.h; or the row: a null in the column
  * (dropped and counted if settings->skipped), characters that record_clean rejects, a control character in a name. */

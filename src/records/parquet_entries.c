@@ -18,7 +18,7 @@ struct parquet_entries {
     uint8_t *dictionary_text;          /* [text_capacity]; both are freed with free() */
     int64_t dictionary_capacity, text_capacity;
     bool has_dictionary;
-    char digits[24]; /* text of an integer */
+    char digits[32]; /* text of a number */
 };
 
 struct parquet_entries *parquet_entries_create(struct record_source *source, const struct parquet_column *column)
@@ -134,14 +134,26 @@ static bool next_level(struct parquet_runs *levels, int most, uint32_t *level)
     return most == 0 || (parquet_runs_next(levels, level) && *level <= (uint32_t)most);
 }
 
-/* Converts an integer from little-endian bytes to decimal digits. */
+static int write_real(struct parquet_entries *entries, uint64_t bits, bool wide)
+{
+    const uint32_t low = (uint32_t)bits;
+    float narrow;
+    double number;
+    memcpy(&narrow, &low, sizeof narrow);
+    memcpy(&number, &bits, sizeof number);
+    return snprintf(entries->digits, sizeof entries->digits, "%.*g", wide ? 17 : 9, wide ? number : (double)narrow);
+}
+
+/* Converts a number from little-endian bytes to decimal digits. */
 static void write_digits(struct parquet_entries *entries, struct parquet_string *string)
 {
     uint64_t number = 0;
     int length;
     for (int64_t b = string->length - 1; b >= 0; b--)
         number = number << 8 | string->text[b];
-    if (entries->column->no_sign)
+    if (entries->column->real)
+        length = write_real(entries, number, string->length == 8);
+    else if (entries->column->no_sign)
         length = snprintf(entries->digits, sizeof entries->digits, "%" PRIu64, number);
     else
         length = snprintf(entries->digits, sizeof entries->digits, "%" PRId64,

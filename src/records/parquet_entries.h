@@ -1,4 +1,4 @@
-/* Reads the entries of a column of strings or integers of a Parquet file, in order. Memory holds one page and one
+/* Reads the entries of a column of strings or numbers of a Parquet file, in order. Memory holds one page and one
  * dictionary. */
 #ifndef RECORDS_PARQUET_ENTRIES_H
 #define RECORDS_PARQUET_ENTRIES_H
@@ -10,7 +10,8 @@ struct parquet_entry {
     bool begins_row;
     bool present; /* false: null, or an empty list */
     bool empty_list;
-    struct parquet_string string; /* valid until the next call; integers in decimal digits; empty if not present */
+    struct parquet_string string; /* valid until the next call; numbers in decimal digits, reals with
+                                     as many as return their bits; empty if not present */
 };
 
 struct parquet_entries;

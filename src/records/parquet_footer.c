@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum { MAGIC_BYTES = 4, TAIL_BYTES = 8, NAME_BYTES = 1 << 10, NAMES_LISTED = 8 };
-enum { TYPE_GROUP = -1, TYPE_INT32 = 1, TYPE_INT64 = 2, TYPE_BYTES = 6, TYPES = 8 };
+enum { TYPE_GROUP = -1, TYPE_INT32 = 1, TYPE_INT64 = 2, TYPE_FLOAT = 4, TYPE_DOUBLE = 5, TYPE_BYTES = 6, TYPES = 8 };
 enum { REPETITION_OPTIONAL = 1, REPETITION_REPEATED = 2 };
 enum { CONVERTED_MAP = 1, CONVERTED_LIST = 3, CONVERTED_DECIMAL = 5, CONVERTED_TIMESTAMP_MICROS = 10 };
 enum { CONVERTED_UINT_8 = 11, CONVERTED_UINT_64 = 14 };
@@ -305,10 +305,11 @@ static struct parquet_column describe(const struct parquet_footer *footer, const
                                    .definition = element->definition,
                                    .repetition = element->repetition,
                                    .empty = list->definition - 1,
-                                   .width = element->type == TYPE_INT32   ? 4
-                                            : element->type == TYPE_INT64 ? 8
-                                                                          : 0,
-                                   .no_sign = element->no_sign};
+                                   .width = element->type == TYPE_INT32 || element->type == TYPE_FLOAT    ? 4
+                                            : element->type == TYPE_INT64 || element->type == TYPE_DOUBLE ? 8
+                                                                                                          : 0,
+                                   .no_sign = element->no_sign,
+                                   .real = element->type == TYPE_FLOAT || element->type == TYPE_DOUBLE};
 }
 
 static int refuse_absent(const struct parquet_footer *footer, const char *wanted)
@@ -374,6 +375,26 @@ int parquet_footer_names(const struct parquet_footer *footer, const char *name, 
                                             : type_name(named));
     *column = describe(footer, named, name);
     *found = true;
+    return ERROR_NONE;
+}
+
+int parquet_footer_label(const struct parquet_footer *footer, const char *name, struct parquet_column *column)
+{
+    const struct element *element;
+    int code = find_element(footer, name, &element);
+    if (code != ERROR_NONE)
+        return code;
+    if (element == NULL)
+        return error_user("%s: has no column \"%s\" (--labels)", source_name(footer->source), name);
+    const bool number = element->type == TYPE_INT32 || element->type == TYPE_INT64 || element->type == TYPE_FLOAT ||
+                        element->type == TYPE_DOUBLE;
+    if (element->repetition > 0 || (element->type != TYPE_BYTES && (!number || element->quantity)))
+        return error_user("%s: column \"%s\" (--labels) must contain strings, integers or reals, but contains %s",
+                          source_name(footer->source), name,
+                          element->repetition > 0 ? "lists"
+                          : element->quantity     ? "decimal numbers, dates or times"
+                                                  : type_name(element));
+    *column = describe(footer, element, name);
     return ERROR_NONE;
 }
 

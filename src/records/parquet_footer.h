@@ -12,15 +12,16 @@ struct parquet_footer;
 /* Limits of a footer: bytes, elements (groups and columns) of the schema, depth of nested groups. */
 enum { PARQUET_FOOTER_BYTES = 1 << 28, PARQUET_ELEMENTS = 1 << 17, PARQUET_DEPTH = 32 };
 
-/* A column of strings or integers. Levels (format README, "Nested Encoding"): an entry with a definition level below
- * the maximum is null, or stands for an empty list; one with repetition level 0 begins a row. */
+/* A column of strings, integers or reals. Levels (format README, "Nested Encoding"): an entry with a definition level
+ * below the maximum is null, or stands for an empty list; one with repetition level 0 begins a row. */
 struct parquet_column {
     char *name;                 /* as requested from parquet_footer_find; freed with free() */
     int64_t place, type;        /* place: index among all columns; type: number in the format */
     int definition, repetition; /* maximum levels */
     int empty;                  /* list: definition level of an empty list */
-    int width;                  /* bytes of an integer; 0: strings */
+    int width;                  /* bytes of a number; 0: strings */
     bool no_sign;               /* integers are unsigned */
+    bool real;                  /* numbers are IEEE floats */
 };
 
 /* A column's data in a row group: the bytes of its pages in the file, and the number of entries. */
@@ -39,6 +40,9 @@ int parquet_footer_find(const struct parquet_footer *footer, const char *name, s
  * two, or it has neither strings nor integers. */
 int parquet_footer_names(const struct parquet_footer *footer, const char *name, struct parquet_column *column,
                          bool *found);
+/* Finds a column of labels by name, as parquet_footer_find. ERROR_USER: no column of this name, two of them, a list, or
+ * neither strings nor integers nor reals. */
+int parquet_footer_label(const struct parquet_footer *footer, const char *name, struct parquet_column *column);
 /* Reads the next row group: its number of rows, and the data of these columns to chunks[count], of 0 bytes for a column
  * without entries. *more is false after the last one. ERROR_USER: a damaged footer, encrypted columns, columns in other
  * files. */

@@ -8,11 +8,16 @@
 /* Content of records: characters of a sequence, checked by record_clean, or the bytes of a text, unchanged. */
 enum record_content { RECORD_CHARACTERS, RECORD_BYTES };
 
-enum record_kind { RECORD_NAME, RECORD_SEQUENCE, RECORD_END };
+/* RECORD_LABEL: one for each of record_settings.labels, in their order, after the name; empty if the record has none.
+ */
+enum record_kind { RECORD_NAME, RECORD_LABEL, RECORD_SEQUENCE, RECORD_END };
+
+enum { RECORD_LABELS = 64 /* maximum of a record */ };
 
 struct record_piece {
     enum record_kind kind;
-    const char *text; /* name (not terminated), or characters of the current record; valid until the next call */
+    const char *text; /* name or label (not terminated), or characters of the current record; valid until the next
+                         call */
     int64_t length;   /* bytes; > 0 for RECORD_SEQUENCE */
 };
 

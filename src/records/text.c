@@ -137,5 +137,5 @@ static int next(void *reader, struct record_piece *piece)
     }
 }
 
-const struct record_class text_class = {"text", create_text, next, destroy};
-const struct record_class lines_class = {"lines", create_lines, next, destroy};
+const struct record_class text_class = {"text", create_text, next, destroy, false};
+const struct record_class lines_class = {"lines", create_lines, next, destroy, false};

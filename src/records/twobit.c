@@ -215,7 +215,7 @@ static int next(void *reader, struct record_piece *piece)
     return code;
 }
 
-const struct record_class twobit_class = {"2bit", create, next, destroy};
+const struct record_class twobit_class = {"2bit", create, next, destroy, false};
 
 bool twobit_begins(const uint8_t *head, int64_t bytes)
 {

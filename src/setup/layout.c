@@ -63,7 +63,8 @@ struct grid_shape layout_shape_on(const struct deck *deck, int64_t ranks, int64_
 
 struct context_parallel layout_context_parallel(const struct deck *deck, int64_t kv_heads)
 {
-    struct context_parallel context = {(int)deck->parallel.context, (enum deck_context)deck->parallel.context_method};
+    struct context_parallel context = {.ranks = (int)deck->parallel.context,
+                                       .method = (enum deck_context)deck->parallel.context_method};
     if (context.method == DECK_CONTEXT_AUTO)
         context.method = kv_heads % context.ranks == 0 ? DECK_CONTEXT_HEADS : DECK_CONTEXT_GATHER;
     return context;

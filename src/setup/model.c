@@ -58,6 +58,17 @@ const struct family *model_family_from_deck(const struct deck *deck)
     return family;
 }
 
+bool model_causal_from_deck(const struct deck *deck)
+{
+    return model_causal(&(struct model_settings){.family = model_family_from_deck(deck),
+                                                 .objective = (enum deck_objective)deck->model.objective});
+}
+
+bool model_drops_tokens(const struct deck *deck)
+{
+    return model_family_from_deck(deck)->token_dropout && deck->model.token_dropout && !model_causal_from_deck(deck);
+}
+
 int64_t model_vocabulary_from_deck(const struct deck *deck)
 {
     const struct family *family;
@@ -103,6 +114,22 @@ static int check_biases(const struct model_settings *s)
     return ERROR_NONE;
 }
 
+struct task_settings model_task_from_deck(const struct deck *deck)
+{
+    const enum deck_pooling own = model_family_from_deck(deck)->causal ? DECK_POOLING_LAST : DECK_POOLING_FIRST;
+    const enum deck_head head = (enum deck_head)deck->model.head;
+    if (head == DECK_HEAD_LM)
+        return (struct task_settings){.head = DECK_HEAD_LM};
+    return (struct task_settings){
+        .head = head,
+        .problem = (enum deck_problem)deck->model.problem_type,
+        .pooling = head == DECK_HEAD_SEQUENCE && deck->model.pooling == DECK_POOLING_AUTO
+                       ? own
+                       : (enum deck_pooling)deck->model.pooling,
+        .labels = deck->model.num_labels,
+    };
+}
+
 int model_settings_from_deck(struct model_settings *s, const struct deck *deck, int64_t store_vocabulary)
 {
     static const struct model_preset no_preset = {.rope = PLAIN_ROPE(10000), .init_std = 0.02, .norm_eps = 1e-5};
@@ -115,6 +142,7 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
         p = &no_preset;
     *s = (struct model_settings){
         .family = family,
+        .objective = (enum deck_objective)deck->model.objective,
         .layers = pick_size(deck->model.layers, p->layers),
         .hidden = pick_size(deck->model.hidden, p->hidden),
         .ffn = pick_size(deck->model.ffn, p->ffn),
@@ -124,10 +152,11 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
         .tied = deck->model.tied == DECK_TIED_PRESET ? tied : deck->model.tied == DECK_TIED_YES,
         .attention_bias = deck->model.attention_bias,
         .mlp_bias = deck->model.mlp_bias,
+        .task = model_task_from_deck(deck),
         .norm_zero_centered = deck->model.norm_zero_centered,
         .tanh_gelu = deck->model.gelu == DECK_GELU_TANH,
         .mlp_tokens = deck->memory.mlp_tokens,
-        .token_dropout = family->token_dropout && deck->model.token_dropout,
+        .token_dropout = model_drops_tokens(deck),
         .rope = {.theta = pick_real(deck->model.rope_theta, p->rope.theta),
                  .factor = pick_real(deck->model.rope_scaling.factor, p->rope.factor),
                  .low = pick_real(deck->model.rope_scaling.low, p->rope.low),
@@ -157,7 +186,15 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
         s->tied = false;
         s->decay_embedding = false;
     }
-    if (store_vocabulary > 0 && s->vocabulary > 0 && s->vocabulary < store_vocabulary)
+    if (s->task.head != DECK_HEAD_LM)
+        s->tied = false; /* there is no decoder */
+    const bool lacks = store_vocabulary > 0 && s->vocabulary > 0 && s->vocabulary < store_vocabulary;
+    if (lacks && deck->model.vocabulary == 0)
+        return error_user(
+            "key model.preset = \"%s\": has a vocabulary of %lld, but the token store data.train has ids up "
+            "to %lld; set model.vocabulary = %lld",
+            deck->model.preset, (long long)s->vocabulary, (long long)store_vocabulary - 1, (long long)store_vocabulary);
+    if (lacks)
         return error_user("key model.vocabulary = %lld: the token store data.train has ids up to %lld",
                           (long long)s->vocabulary, (long long)store_vocabulary - 1);
     if (s->freeze == DECK_FREEZE_TRUNK && s->tied)
@@ -174,6 +211,7 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
 void model_settings_to_deck(const struct model_settings *s, struct deck *deck)
 {
     deck->model.family = family_choice(s->family);
+    deck->model.objective = (int)s->objective;
     deck->model.layers = s->layers;
     deck->model.hidden = s->hidden;
     deck->model.ffn = s->ffn;
@@ -184,6 +222,10 @@ void model_settings_to_deck(const struct model_settings *s, struct deck *deck)
     deck->model.tied = s->tied ? DECK_TIED_YES : DECK_TIED_NO;
     deck->model.attention_bias = s->attention_bias;
     deck->model.mlp_bias = s->mlp_bias;
+    deck->model.head = (int)s->task.head;
+    deck->model.num_labels = s->task.labels;
+    deck->model.problem_type = (int)s->task.problem;
+    deck->model.pooling = (int)s->task.pooling;
     deck->model.norm_zero_centered = s->norm_zero_centered;
     deck->model.gelu = s->tanh_gelu ? DECK_GELU_TANH : DECK_GELU_ERF;
     deck->model.token_dropout = s->token_dropout;

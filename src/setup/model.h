@@ -7,6 +7,9 @@
 
 /* Returns the family that model.family or model.preset selects; the first family if the preset is unknown. */
 const struct family *model_family_from_deck(const struct deck *deck);
+/* Return whether the deck's model predicts the next token, else masked ones; and whether it has token dropout. */
+bool model_causal_from_deck(const struct deck *deck);
+bool model_drops_tokens(const struct deck *deck);
 /* Each returns a size of the deck's model, set by the deck or its preset: the vocabulary (0 if neither sets it), the
  * number of key and value heads, and max_position_embeddings. */
 int64_t model_vocabulary_from_deck(const struct deck *deck);
@@ -16,6 +19,9 @@ int64_t model_positions_from_deck(const struct deck *deck);
 /* Returns the max_position_embeddings that an export writes: model.positions, or, if it is not set, the length of the
  * longest training sequences. */
 int64_t model_trained_positions(const struct deck *deck);
+
+/* Returns the fine-tuning head of the deck's model, unchecked; model.pooling = "auto" becomes the family's. */
+struct task_settings model_task_from_deck(const struct deck *deck);
 
 /* Writes the settings of the deck's model: the preset's values, overridden by values that the deck sets.
  * store_vocabulary is used if neither sets the vocabulary; 0 = unknown. Local. ERROR_USER: unknown preset (the message

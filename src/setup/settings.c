@@ -17,12 +17,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Random data of a masked model has the ids of its family's tokenizer; a model that predicts the next token accepts any
- * ids. */
+/* Random data has the special ids of the family's tokenizer. A masked model of a family without one has those of
+ * nucleotide_mask. The other ids are those of the model, but those of the family's tokenizer in masked training. */
 static struct random_windows_settings random_settings(const struct deck *deck, const struct family *family)
 {
-    const struct tokenizer *tokenizer = tokenizer_find(family->learns_from);
-    int64_t vocabulary = family->tokenizer != NULL ? 0 : model_vocabulary_from_deck(deck);
+    const bool causal = model_causal_from_deck(deck), own = family->tokenizer != NULL;
+    const struct tokenizer *tokenizer = tokenizer_find(causal || own ? family->learns_from : "nucleotide_mask");
+    int64_t vocabulary = own && !causal ? 0 : model_vocabulary_from_deck(deck);
     return (struct random_windows_settings){tokenizer->name, vocabulary > 0 ? vocabulary : tokenizer->vocabulary,
                                             deck->data.random_median, deck->data.random_mean};
 }
@@ -70,8 +71,10 @@ struct loader_settings settings_of_loader(const struct deck *deck)
         .mask_degenerate = deck->data.mask_degenerate,
         .uppercase_labels = deck->data.uppercase_labels,
         .reverse_complement = deck->data.reverse_complement,
-        .mask_probability = family->causal ? 0 : deck->data.mask_probability,
-        .token_dropout = family->token_dropout && deck->model.token_dropout,
+        .mask_probability =
+            model_causal_from_deck(deck) || deck->model.head != DECK_HEAD_LM ? 0 : deck->data.mask_probability,
+        .task = model_task_from_deck(deck),
+        .token_dropout = model_drops_tokens(deck),
         .balance = deck->data.balance,
         .shuffle = deck->data.shuffle,
     };
@@ -313,6 +316,25 @@ static int check_mlp_slices(const struct deck *deck)
                       (long long)deck->memory.mlp_tokens);
 }
 
+/* Refuses what a fine-tuning head does not compute. */
+static int check_task(const struct deck *deck, const struct model_settings *settings)
+{
+    const struct task_settings *task = &settings->task;
+    if (task->head == DECK_HEAD_LM)
+        return ERROR_NONE;
+    if (deck->parallel.tensor > 1)
+        return error_user("key parallel.tensor = %lld: not with a fine-tuning head (model.head); use parallel.shard",
+                          (long long)deck->parallel.tensor);
+    if (deck->parallel.context > 1 && task->head == DECK_HEAD_SEQUENCE && task->pooling == DECK_POOLING_MEAN)
+        return error_user("key parallel.context = %lld: not with model.pooling = \"mean\", whose tokens are on several "
+                          "ranks",
+                          (long long)deck->parallel.context);
+    if (deck->precision.head)
+        return error_user("key precision.head = true: not with a fine-tuning head (model.head), which computes in "
+                          "precision.compute");
+    return ERROR_NONE;
+}
+
 int settings_of_model(struct model_settings *settings, const struct deck *deck, int64_t store_vocabulary,
                       const struct executor *executor)
 {
@@ -321,6 +343,9 @@ int settings_of_model(struct model_settings *settings, const struct deck *deck, 
         code = check_positions(deck);
     if (code == ERROR_NONE)
         code = check_mlp_slices(deck);
+    if (code != ERROR_NONE)
+        return code;
+    code = check_task(deck, settings);
     if (code != ERROR_NONE)
         return code;
     settings->tensor = layout_tensor_parallel(deck, 0);

@@ -70,21 +70,6 @@ static struct tensor flat_tensor(struct budget *budget, int64_t count, enum dtyp
     return tensor_vector(budget_allocate(budget, count * dtype_size(dtype), category), dtype, count);
 }
 
-/* Returns the group in whose memory gradients are allocated: the one that sums them in place; NULL: none does. */
-static struct group *gradient_group(const struct flat_store *own)
-{
-    struct group *replicas = own->groups->replicas;
-    if (own->rounds || own->exact.gradient > 0) /* sums are rounded into the gradients */
-        return NULL;
-    return own->ranks > 1 && !own->sharded_gradients ? own->groups->reduce : group_size(replicas) > 1 ? replicas : NULL;
-}
-
-/* Returns the group in whose memory contributions are allocated. */
-static struct group *contribution_group(const struct flat_store *own)
-{
-    return own->ranks > 1 ? own->groups->reduce : own->groups->replicas;
-}
-
 /* Returns the group that gathers weights; NULL: none does. */
 static struct group *gather_group(const struct flat_store *own)
 {
@@ -95,6 +80,26 @@ static struct group *gather_group(const struct flat_store *own)
 static bool sums_copies(const struct flat_store *own, const struct group *group)
 {
     return own->copies && group_size(group) > 1 && group->copies;
+}
+
+/* Returns the group in whose memory whole sums over ranks are computed; NULL: none does. A sharding group that sums by
+ * copies reaches its scratch alone, so the memory can be that of the replicas. */
+static struct group *sum_group(const struct flat_store *own)
+{
+    struct group *reduce = own->groups->reduce, *replicas = own->groups->replicas;
+    if (own->ranks == 1 || (sums_copies(own, reduce) && sums_copies(own, replicas)))
+        return group_size(replicas) > 1 ? replicas : NULL;
+    return reduce;
+}
+
+/* Returns the group in whose memory gradients are allocated; NULL: none's. */
+static struct group *gradient_group(const struct flat_store *own)
+{
+    if (own->rounds || own->exact.gradient > 0) /* sums are rounded into the gradients */
+        return NULL;
+    if (own->sharded_gradients)
+        return group_size(own->groups->replicas) > 1 ? own->groups->replicas : NULL;
+    return sum_group(own);
 }
 
 /* Allocates gradients and moments of a unit that is trained. */
@@ -193,7 +198,7 @@ static void create_buffers(struct flat_store *own, int buffer, const struct stor
     }
     if (own->contributes)
         own->contributions[buffer].values = budget_allocate_gathered(
-            r->budget, backward.gradients * dtype_size(r->statistic), BUDGET_EXCHANGE, contribution_group(own));
+            r->budget, backward.gradients * dtype_size(r->statistic), BUDGET_EXCHANGE, sum_group(own));
 }
 
 /* Allocates the buffers of reductions, for the largest unit that is reduced: one reduction ends before the next begins.
@@ -207,7 +212,7 @@ static void create_sums(struct flat_store *own, const struct store_request *r)
             shard = own->states[u].shard_elements;
     const bool rounds = own->ranks > 1 && r->sharding.bf16_sums;
     const struct group *summed =
-        own->rounds ? contribution_group(own) : gradient_group(own); /* the group whose memory replicas sum */
+        own->rounds ? sum_group(own) : gradient_group(own); /* the group whose memory replicas sum */
     const int64_t rounded = own->ranks * shard * dtype_size(DTYPE_BF16),
                   all = own->ranks * shard * dtype_size(DTYPE_F32);
     if (rounds) {

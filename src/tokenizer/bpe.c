@@ -36,6 +36,7 @@ static const char *const role_names[BPE_ROLES][6] = {
     [BPE_EOS] = {"<|end_of_text|>", "</s>", "<eos>", "<\uff5cend\u2581of\u2581sentence\uff5c>", "<|endoftext|>"},
     [BPE_PAD] = {"<|finetune_right_pad_id|>", "<pad>", "<|pad|>", "[PAD]"},
     [BPE_UNK] = {"<unk>"},
+    [BPE_MASK] = {"<mask>", "[MASK]", "<|mask|>"},
 };
 
 static void guess_roles(struct bpe *bpe)
@@ -66,7 +67,7 @@ int bpe_open(struct bpe **bpe, const struct bpe_file *file, const struct bpe_fil
                          .prefixed_stage = -1,
                          .first_lacking = -1,
                          .unknown = -1,
-                         .roles = {-1, -1, -1, -1},
+                         .roles = {-1, -1, -1, -1, -1},
                          .digest = XXH3_64bits(file->data, (size_t)file->bytes)};
     int code = read_files(made, file, config);
     if (code != ERROR_NONE) {

@@ -42,7 +42,7 @@ int32_t bpe_find(const struct bpe *bpe, const char *token, int64_t bytes);
 
 /* Returns the id with a role, -1: none. Roles come from tokenizer_config.json if given, else from the tokens that the
  * file puts around texts, else from names that are common in models. */
-enum bpe_role { BPE_BOS, BPE_EOS, BPE_PAD, BPE_UNK, BPE_ROLES };
+enum bpe_role { BPE_BOS, BPE_EOS, BPE_PAD, BPE_UNK, BPE_MASK, BPE_ROLES };
 int32_t bpe_role(const struct bpe *bpe, enum bpe_role role);
 /* Return whether the tokenizer puts BOS before a text, and EOS after it (Llama 3: true, false). bpe_encode does not;
  * the loader's windows do. */

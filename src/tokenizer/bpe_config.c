@@ -8,8 +8,12 @@
 /* Reads a role such as "bos_token": "<s>", or an object with "content". */
 static int read_role(struct bpe *bpe, const struct json_place *root, enum bpe_role role)
 {
-    static const char *const names[BPE_ROLES] = {"bos_token", "eos_token", "pad_token", "unk_token"};
+    static const char *const names[BPE_ROLES] = {"bos_token", "eos_token", "pad_token", "unk_token", "mask_token"};
     struct json_place given = place_member(root, names[role]);
+    if (place_absent(&given) && role == BPE_BOS) /* the names of BERT */
+        given = place_member(root, "cls_token");
+    if (place_absent(&given) && role == BPE_EOS)
+        given = place_member(root, "sep_token");
     if (place_absent(&given))
         return ERROR_NONE;
     struct json_place content = json_is_object(given.value) ? place_member(&given, "content") : given;

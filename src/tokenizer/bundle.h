@@ -31,7 +31,8 @@ struct tokenizer_bundle {
     } files[BUNDLE_KINDS]; /* data is NULL: no such file */
 };
 
-/* Reads the tokenizer file `where` and its companions in the same folder, or all files of the folder `where`.
+/* Reads the tokenizer file `where` and its companions in the same folder, or all files of the folder `where`. Without a
+ * tokenizer file, vocab.json with merges.txt makes one (tokenizer/vocabulary_files.h).
  * Companions from BUNDLE_SPECIALS on that are empty, and a folder of further chat templates, are dropped with a
  * warning. Call bundle_destroy also after an error. ERROR_USER: no tokenizer file, an empty tokenizer or config file,
  * or a file that is larger than BUNDLE_BYTES or not a regular file. */

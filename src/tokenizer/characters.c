@@ -3,14 +3,25 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { NUCLEOTIDE_EOS, NUCLEOTIDE_PAD, NUCLEOTIDE_BOS, NUCLEOTIDE_UNK, NUCLEOTIDE_SPECIALS };
+/* Special ids of nucleotides. The mask token is only in nucleotide_mask; in nucleotide its id is a character. */
+enum { NUCLEOTIDE_EOS, NUCLEOTIDE_PAD, NUCLEOTIDE_BOS, NUCLEOTIDE_UNK, NUCLEOTIDE_MASK };
 
-static void encode_nucleotides(const char *text, int64_t bytes, uint8_t *ids)
+static void encode_bytes(int specials, const char *text, int64_t bytes, uint8_t *ids)
 {
     for (int64_t i = 0; i < bytes; i++) {
         uint8_t byte = (uint8_t)text[i];
-        ids[i] = byte < NUCLEOTIDE_SPECIALS ? NUCLEOTIDE_UNK : byte;
+        ids[i] = byte < specials ? NUCLEOTIDE_UNK : byte;
     }
+}
+
+static void encode_nucleotides(const char *text, int64_t bytes, uint8_t *ids)
+{
+    encode_bytes(NUCLEOTIDE_UNK + 1, text, bytes, ids);
+}
+
+static void encode_nucleotides_mask(const char *text, int64_t bytes, uint8_t *ids)
+{
+    encode_bytes(NUCLEOTIDE_MASK + 1, text, bytes, ids);
 }
 
 /* In the order of the published vocabularies (recipes 3). ESM-2's <cls> is its BOS. AMPLIFY's '|' separates the chains
@@ -58,6 +69,15 @@ static const struct tokenizer tokenizers[] = {
      .mask = -1,
      .bases = true,
      .encode_characters = encode_nucleotides},
+    {.name = "nucleotide_mask",
+     .vocabulary = 256,
+     .eos = NUCLEOTIDE_EOS,
+     .pad = NUCLEOTIDE_PAD,
+     .bos = NUCLEOTIDE_BOS,
+     .unk = NUCLEOTIDE_UNK,
+     .mask = NUCLEOTIDE_MASK,
+     .bases = true,
+     .encode_characters = encode_nucleotides_mask},
     {.name = "esm2",
      .vocabulary = ESM2_IDS,
      .eos = ESM2_EOS,
@@ -86,17 +106,22 @@ const struct tokenizer *tokenizer_find(const char *name)
     return NULL;
 }
 
+const struct tokenizer *tokenizer_bundled(int number)
+{
+    return number < (int)(sizeof tokenizers / sizeof *tokenizers) ? &tokenizers[number] : NULL;
+}
+
 const char *tokenizer_names(void)
 {
-    return "nucleotide, esm2, amplify";
+    return "nucleotide, nucleotide_mask, esm2, amplify";
 }
 
 const char *tokenizer_token(const struct tokenizer *tokenizer, int32_t id, char buffer[TOKENIZER_TEXT])
 {
-    static const char *const nucleotide_specials[] = {"<EOS>", "<PAD>", "<BOS>", "<UNK>"};
+    static const char *const nucleotide_specials[] = {"<EOS>", "<PAD>", "<BOS>", "<UNK>", "<MASK>"};
     if (tokenizer->texts != NULL)
         return tokenizer->texts[id];
-    if (id < NUCLEOTIDE_SPECIALS)
+    if (tokenizer_is_special(tokenizer, id))
         return nucleotide_specials[id];
     if (id < 0x80) {
         buffer[0] = (char)id;

@@ -15,7 +15,8 @@
 
 /* -- Opening ------------------------------------------------------------------------------------------------------- */
 
-/* Names the tokenizer: equal ids and equal roles give equal names, whatever else the files contain. */
+/* Names the tokenizer: equal ids and equal roles, but for the mask token, give equal names, whatever else the files
+ * contain. (Stores of versions that knew no mask token of text are still read.) */
 static void name_bpe(struct tokenizer *tokenizer)
 {
     const uint64_t what[] = {bpe_digest(tokenizer->bpe), (uint64_t)tokenizer->vocabulary, (uint64_t)tokenizer->bos,
@@ -60,7 +61,7 @@ int tokenizer_open_bundle(const struct tokenizer **out, const struct tokenizer_b
     tokenizer->eos = bpe_role(bpe, BPE_EOS);
     tokenizer->pad = bpe_role(bpe, BPE_PAD);
     tokenizer->unk = bpe_role(bpe, BPE_UNK);
-    tokenizer->mask = -1;
+    tokenizer->mask = bpe_role(bpe, BPE_MASK);
     tokenizer->bundle = bundle_copy(bundle);
     name_bpe(tokenizer);
     *out = tokenizer;

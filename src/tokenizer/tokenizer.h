@@ -33,6 +33,8 @@ struct tokenizer {
 
 /* Returns the bundled tokenizer of this name, which is always open; NULL: none. */
 const struct tokenizer *tokenizer_find(const char *name);
+/* Returns bundled tokenizer number `number`, from 0; NULL after the last. */
+const struct tokenizer *tokenizer_bundled(int number);
 /* Returns the names of the bundled tokenizers, separated by ", ", for messages. */
 const char *tokenizer_names(void);
 

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "data/tokenizer_member.h"
 #include "checkpoint/checkpoint.h"
+#include "state/initialise.h"
 #include "train/session.h"
 #include "setup/model.h"
 
@@ -51,6 +52,23 @@ int origin_inherit(struct comm *world, struct deck *deck, const char *path)
     return code;
 }
 
+static bool same_task(const struct task_settings *a, const struct task_settings *b)
+{
+    return a->head == b->head && a->problem == b->problem && a->pooling == b->pooling && a->labels == b->labels;
+}
+
+/* A fine-tuning head may be new on a language model. Another head than the file's would be silently random. */
+static int check_head(const char *path, const struct task_settings *wanted, const struct task_settings *found)
+{
+    static const char *const names[DECK_HEADS] = {"lm", "sequence", "token"};
+    if (found->head == DECK_HEAD_LM || same_task(wanted, found))
+        return ERROR_NONE;
+    return error_user("key model.head = \"%s\": %s has another head (model.head = \"%s\", model.num_labels = %lld, or "
+                      "another model.problem_type or model.pooling); start from the pretrained model, or remove these "
+                      "keys",
+                      names[wanted->head], path, names[found->head], (long long)found->labels);
+}
+
 /* Checks the settings that determine the shapes and meaning of the weights; they must agree. */
 static int check_sizes(const char *path, const struct model_settings *wanted, const struct model_settings *found)
 {
@@ -67,12 +85,15 @@ static int check_sizes(const char *path, const struct model_settings *wanted, co
     if (wanted->family != found->family)
         return error_user("key model.initialise_from: %s has a model of family %s, but the deck has %s", path,
                           found->family->name, wanted->family->name);
+    int code = check_head(path, &wanted->task, &found->task);
+    if (code != ERROR_NONE)
+        return code;
     struct fault_list faults = {0};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         if (sizes[i].wanted != sizes[i].found)
             faults_add(&faults, "key model.%s: %lld in the file, %lld in the deck", sizes[i].key,
                        (long long)sizes[i].found, (long long)sizes[i].wanted);
-    if (wanted->tied != found->tied)
+    if (wanted->tied != found->tied && wanted->task.head == found->task.head)
         faults_add(&faults, "key model.tied: %s in the file, %s in the deck", found->tied ? "\"yes\"" : "\"no\"",
                    wanted->tied ? "\"yes\"" : "\"no\"");
     const struct {
@@ -91,15 +112,11 @@ static int check_sizes(const char *path, const struct model_settings *wanted, co
 /* Logs keys that differ from the checkpoint's although the weights' shapes agree. */
 static void log_overruled(const struct deck *deck, const struct deck *found, const char *path)
 {
-    static const char *const keys[] = {"model.gelu",
-                                       "model.token_dropout",
-                                       "model.rope_theta",
-                                       "model.rope_rounding",
-                                       "model.norm_eps",
-                                       "model.rope_scaling.factor",
-                                       "model.rope_scaling.low",
-                                       "model.rope_scaling.high",
-                                       "model.rope_scaling.original"};
+    static const char *const keys[] = {"model.objective",           "model.gelu",
+                                       "model.token_dropout",       "model.rope_theta",
+                                       "model.rope_rounding",       "model.norm_eps",
+                                       "model.rope_scaling.factor", "model.rope_scaling.low",
+                                       "model.rope_scaling.high",   "model.rope_scaling.original"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         char *own = deck_key_text(deck, keys[i]), *theirs = deck_key_text(found, keys[i]);
         if (strcmp(own, theirs) != 0)
@@ -194,15 +211,58 @@ static int check_data(const struct session *s, const struct checkpoint_meta *met
     return ERROR_NONE;
 }
 
+/* Logs the parameters of a new head. */
+static void log_new_head(const struct model *model, const char *path)
+{
+    const struct unit *head = &model->units[model->unit_count - 1];
+    char *list = memory_string("");
+    for (int i = 0; i < head->parameter_count; i++) {
+        const char *name = head->parameters[i].name;
+        if (strncmp(name, model->settings.family->names.final_norm, strlen(model->settings.family->names.final_norm)) ==
+            0)
+            continue;
+        char *longer = memory_format("%s%s%s", list, list[0] != '\0' ? ", " : "", name);
+        free(list);
+        list = longer;
+    }
+    log_info("# model.head: a new head, initialised from train.seed: %s; the language-model head of %s is left out",
+             list, path);
+    free(list);
+}
+
+/* Sets *adds: the session's model has a fine-tuning head, and the file a language-model head. */
+static int adds_head(const struct session *s, const struct checkpoint_meta *meta, const char *path, bool *adds)
+{
+    struct model_settings found;
+    struct deck *deck = deck_create();
+    int code = deck_read_text(deck, meta->deck_text, path, NULL, 0);
+    if (code == ERROR_NONE)
+        code = model_settings_from_deck(&found, deck, meta->vocabulary);
+    memory_free(deck);
+    *adds = code == ERROR_NONE && found.task.head != s->setup.model.task.head;
+    if (*adds && s->setup.initialise_optimizer)
+        code =
+            error_user("key model.initialise_optimizer = true: not with a new head (model.head), which has no moments");
+    return code;
+}
+
 int origin_read_weights(struct session *s, const char *path)
 {
     struct checkpoint_meta meta;
+    bool adds = false;
     int code = checkpoint_read_meta(s->world, path, &meta);
     if (code != ERROR_NONE)
         return code;
     code = comm_agree(s->world, check_data(s, &meta, path));
     if (code == ERROR_NONE)
-        code = checkpoint_read(s->world, &s->engine, path, s->setup.initialise_optimizer);
+        code = comm_agree(s->world, adds_head(s, &meta, path, &adds));
+    if (code == ERROR_NONE && adds)
+        engine_initialise(&s->engine, s->setup.train.seed);
+    if (code == ERROR_NONE)
+        code = adds ? checkpoint_read_trunk(s->world, &s->engine, path)
+                    : checkpoint_read(s->world, &s->engine, path, s->setup.initialise_optimizer);
+    if (code == ERROR_NONE && adds)
+        log_new_head(&s->model, path);
     if (code == ERROR_NONE)
         log_info("# starting from the weights%s of %s (step %lld)",
                  s->setup.initialise_optimizer ? " and the optimizer's state" : "", path, (long long)meta.step);

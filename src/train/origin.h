@@ -24,8 +24,9 @@ int origin_take(struct comm *world, struct deck *deck, char **path);
  * the origin's values since the run was new. */
 int origin_inherit(struct comm *world, struct deck *deck, const char *path);
 
-/* Reads the weights into a new session, and with model.initialise_optimizer the optimizer state. ERROR_USER: the
- * training data have another tokenizer, or the checkpoint has no optimizer state. */
+/* Reads the weights into a new session, and with model.initialise_optimizer the optimizer state. A fine-tuning head on
+ * a language model is new: it is initialised from train.seed, and logged. ERROR_USER: the training data have another
+ * tokenizer, the checkpoint has no optimizer state, or the head is new and would need one. */
 int origin_read_weights(struct session *session, const char *path);
 
 /* Reads the carried tensors of the checkpoint (checkpoint/carried.h) on rank 0; empty on other ranks. */

@@ -16,6 +16,7 @@ struct recheck_comparison {
     struct recheck_difference *differences;
     const struct recheck_value *values;
     int ranks, passes;
+    double *widest; /* [RECHECK_PARTS] */
     struct peers peers;
 };
 
@@ -53,9 +54,15 @@ static double median_size(const struct peers *p)
     return quantile(p->scratch, p->count, 0.5);
 }
 
+/* Returns how far a size is from the median, as a share of it. */
+static double distance(double size, double median)
+{
+    return size == median ? 0 : fabs(size - median) / fabs(median);
+}
+
 static bool agrees(const struct recheck_value *value, uint64_t bits, double size, double bound)
 {
-    return value->bits == bits && (value->size == size || fabs(value->size - size) <= bound * fabs(size));
+    return value->bits == bits && distance(value->size, size) <= bound;
 }
 
 /* Marks ranks whose value differs from most of the peers', and forgets the peers. */
@@ -66,7 +73,10 @@ static void compare(struct recheck_comparison *c, enum recheck_part part)
     const uint64_t bits = frequent_bits(p);
     int agreeing = 0;
     for (int i = 0; i < p->count; i++)
-        agreeing += agrees(p->values[i], bits, size, bound);
+        if (agrees(p->values[i], bits, size, bound)) {
+            agreeing++;
+            c->widest[part] = fmax(c->widest[part], distance(p->values[i]->size, size));
+        }
     const bool majority = 2 * agreeing > p->count;
     for (int i = 0; i < p->count && agreeing < p->count; i++) {
         struct recheck_difference *d = &c->differences[p->ranks[i]];
@@ -111,14 +121,17 @@ static void compare_ranks(struct recheck_comparison *c, const struct grid_shape 
 }
 
 int recheck_compare(struct recheck_difference *differences, const struct grid_shape *shape, int ranks, int passes,
-                    const struct recheck_value *values)
+                    const struct recheck_value *values, double *widest)
 {
     const int64_t most = (int64_t)ranks * passes;
-    struct recheck_comparison c = {.differences = differences, .values = values, .ranks = ranks, .passes = passes};
+    struct recheck_comparison c = {
+        .differences = differences, .values = values, .ranks = ranks, .passes = passes, .widest = widest};
     c.peers.values = memory_allocate(most * (int64_t)sizeof *c.peers.values);
     c.peers.ranks = memory_allocate(most * (int64_t)sizeof *c.peers.ranks);
     c.peers.scratch = memory_allocate(most * (int64_t)sizeof *c.peers.scratch);
     int count = 0;
+    for (int part = 0; part < RECHECK_PARTS; part++)
+        widest[part] = 0;
     for (int r = 0; r < ranks; r++)
         differences[r] = (struct recheck_difference){0};
     compare_states(&c, shape);

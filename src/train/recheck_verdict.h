@@ -19,12 +19,13 @@ struct recheck_difference {
 };
 
 /* Writes differences[ranks] and returns the number of ranks that differ. values: [ranks][passes][RECHECK_PARTS].
+ * widest[RECHECK_PARTS]: the largest accepted difference from the median, as a share of it; 0 where bits agree.
  *
  * Compared are: states of ranks that own the same shard; losses and gradients of ranks with the same place among those
  * that share rows (stage, context and tensor indices), or, with two passes, those of both passes of a rank. Ranks that
  * share rows exchange activations, so all of them differ if one is wrong. Without a majority all compared ranks differ.
  * shape: that of the grid. Local. */
 int recheck_compare(struct recheck_difference *differences, const struct grid_shape *shape, int ranks, int passes,
-                    const struct recheck_value *values);
+                    const struct recheck_value *values, double *widest);
 
 #endif

@@ -196,10 +196,10 @@ static void describe(const struct train_run *run)
 {
     const struct session *s = &run->session;
     const struct model_settings *m = &s->model.settings;
-    log_info("# %d rank%s of %d thread%s, %s of %lld parameters, %lld layer%s, hidden %lld, vocabulary %lld",
-             s->world->size, plural(s->world->size), s->threads, plural(s->threads), m->family->name,
-             (long long)model_parameter_count(m), (long long)m->layers, plural(m->layers), (long long)m->hidden,
-             (long long)m->vocabulary);
+    log_info("# %d rank%s of %d thread%s, %s %s of %lld parameters, %lld layer%s, hidden %lld, vocabulary %lld",
+             s->world->size, plural(s->world->size), s->threads, plural(s->threads),
+             model_causal(m) ? "causal" : "masked", m->family->name, (long long)model_parameter_count(m),
+             (long long)m->layers, plural(m->layers), (long long)m->hidden, (long long)m->vocabulary);
     char *layout = layout_text(s->setup.deck, s->world->size);
     log_info("# layout: %s", layout);
     free(layout);

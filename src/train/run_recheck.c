@@ -67,6 +67,17 @@ static int report(const struct train_run *run, const struct recheck_difference *
     return ERROR_ENVIRONMENT;
 }
 
+/* Writes to the log that all ranks agree, and how far apart they are where bits may differ. */
+static void note_agreement(struct train_run *run, const double *widest)
+{
+    char *text = widest[RECHECK_LOSS] > 0 || widest[RECHECK_GRADIENTS] > 0
+                     ? memory_format("all ranks agree: losses within %.1e of the median, gradient norms within %.1e",
+                                     widest[RECHECK_LOSS], widest[RECHECK_GRADIENTS])
+                     : memory_string("all ranks agree in each bit");
+    meter_note(&run->meter, run->step, "recheck", text);
+    free(text);
+}
+
 /* Names the ranks that differ. values: those of all ranks, on rank 0. Collective. */
 static int judge(struct train_run *run, int passes, const struct recheck_value *values)
 {
@@ -75,7 +86,8 @@ static int judge(struct train_run *run, int passes, const struct recheck_value *
     const int ranks = world->rank == 0 ? world->size : 0;
     struct recheck_difference *differences = memory_allocate(ranks * (int64_t)sizeof *differences);
     const struct grid_shape shape = layout_shape_on(s->setup.deck, world->size, s->executor->node_block);
-    int64_t count = ranks > 0 ? recheck_compare(differences, &shape, ranks, passes, values) : 0;
+    double widest[RECHECK_PARTS];
+    int64_t count = ranks > 0 ? recheck_compare(differences, &shape, ranks, passes, values, widest) : 0;
     int code = ERROR_NONE;
     comm_broadcast(world, &count, sizeof count, 0);
     if (count > 0) {
@@ -84,6 +96,8 @@ static int judge(struct train_run *run, int passes, const struct recheck_value *
         comm_gather(world, &own, places, sizeof own);
         code = comm_agree(world, ranks > 0 ? report(run, differences, places, passes > 1) : ERROR_NONE);
         memory_free(places);
+    } else if (ranks > 0) {
+        note_agreement(run, widest);
     }
     memory_free(differences);
     return code;

@@ -89,19 +89,17 @@ static void warn_of_parts(const struct session *s)
                  s->setup.parts);
 }
 
-/* Checks that the stores have the tokens that the model's family is made for. */
+/* Checks that training and validation have the same tokens. */
 static int check_tokens(const struct session *s)
 {
-    const struct family *family = model_family_from_deck(s->setup.deck);
-    const struct tokenizer *tokenizer = loader_tokenizer(s->train);
-    const char *tokens = tokenizer->name;
-    /* a causal model accepts any text tokenizer */
-    if (strcmp(tokens, family->learns_from) != 0 && !(family->causal && tokenizer_is_text(tokenizer)))
-        return error_user("key data.train = \"%s\": has %s tokens, but model.family = \"%s\" needs %s tokens",
-                          s->setup.train_stores, tokens, family->name, family->learns_from);
+    const char *tokens = loader_tokenizer(s->train)->name;
     if (s->valid != NULL && strcmp(loader_tokenizer(s->valid)->name, tokens) != 0)
         return error_user("key data.valid = \"%s\": has %s tokens, but data.train has %s tokens", s->setup.valid_stores,
                           loader_tokenizer(s->valid)->name, tokens);
+    if (s->valid != NULL && loader_labelled(s->train) != NULL && !loader_same_classes(s->train, s->valid))
+        return error_user("key data.valid = \"%s\": numbers its classes differently than data.train; prepare both with "
+                          "the same --classes",
+                          s->setup.valid_stores);
     return ERROR_NONE;
 }
 
@@ -312,13 +310,14 @@ int session_create(struct session *s, const struct deck *deck, struct comm *worl
         return code;
     warn_of_parts(s);
     code = comm_agree(world, setup_complete(&s->setup, loader_vocabulary(s->train), s->executor));
-    if (code == ERROR_NONE)
-        connect_context(s, s->setup.model.context.method);
-    if (code == ERROR_NONE)
-        connect_sums(s);
-    if (code == ERROR_NONE)
-        connect_stages(s);
-    if (code == ERROR_NONE && fit_chooses(deck))
+    if (code != ERROR_NONE)
+        return code;
+    s->setup.model.pad.given = true;
+    s->setup.model.pad.id = loader_tokenizer(s->train)->pad;
+    connect_context(s, s->setup.model.context.method);
+    connect_sums(s);
+    connect_stages(s);
+    if (fit_chooses(deck))
         code = choose_by_memory(s);
     if (code == ERROR_NONE)
         code = create_engine(s);

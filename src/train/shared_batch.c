@@ -11,7 +11,7 @@ void shared_batch_create(struct batch *batch, struct comm *world, const struct e
     struct blend_position position = loader_position(loader);
     const int64_t step = loader_step(loader);
     const struct batch *next = loader_next(loader) + (loader_micro_batches(loader) - 1) / 2;
-    batch_create(batch, m->rows, m->row_tokens, m->max_segments);
+    batch_create_targets(batch, m->rows, m->row_tokens, m->max_segments, next->numbers);
     CHECK_BUG(batch_bytes(next) == batch_bytes(batch));
     memcpy(batch->tokens, next->tokens, (size_t)batch_bytes(batch));
     batch->number = next->number;

@@ -271,6 +271,54 @@ def variants(base):
         yield name, made
 
 
+ROBERTA = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+
+
+def compare_pairs(base, folder, program, texts):
+    """vocab.json and merges.txt, by the classes of transformers that read them."""
+    try:
+        import transformers
+    except ImportError as error:
+        print(f"{error.name} is not installed: vocab.json and merges.txt are left out")
+        return 0
+    folder.mkdir()
+    vocabulary = {**base["model"]["vocab"]}
+    for special in [*ROBERTA, "<|endoftext|>"]:
+        vocabulary[special] = len(vocabulary)
+    merges = [m if isinstance(m, str) else " ".join(m) for m in base["model"]["merges"]]
+    (folder / "vocab.json").write_text(json.dumps(vocabulary))
+    (folder / "merges.txt").write_text("#version: 0.2\n" + "\n".join(merges) + "\n")
+    texts = [t.replace("caf\u00e9", "cafe") for t in texts] + ["a<mask> b <s>", "x <mask>y", "<|endoftext|> <sep>", ""]
+    wrong = 0
+    for name, kind, more in (
+        ("GPT-2", transformers.GPT2Tokenizer, {}),
+        ("GPT-2, prefix", transformers.GPT2Tokenizer, {"add_prefix_space": True}),
+        ("RoBERTa", transformers.RobertaTokenizer, {}),
+        ("Qwen 2", transformers.Qwen2Tokenizer, {}),
+    ):
+        for path in folder.glob("*token*.json"):
+            path.unlink()
+        theirs = kind.from_pretrained(folder, **more)
+        theirs.add_tokens(["<sep>", "lexeme"])
+        theirs.save_pretrained(folder / "saved")
+        (folder / "tokenizer_config.json").write_bytes((folder / "saved" / "tokenizer_config.json").read_bytes())
+        # versions before 5 write added tokens to files of their own
+        more = {t: i for t, i in theirs.get_added_vocab().items() if t in ("<sep>", "lexeme")}
+        (folder / "added_tokens.json").write_text(json.dumps(more))
+        cases = known_to_both(texts) if name == "Qwen 2" else texts
+        for specials in (False, True):
+            theirs.backend_tokenizer.encode_special_tokens = not specials
+            wanted = [e.ids for e in theirs.backend_tokenizer.encode_batch(cases, add_special_tokens=False)]
+            wrong += compare(f"pair, {name}" + ", specials" * specials, cases, program.ids(folder, cases, specials), wanted)
+        ends = theirs("a")["input_ids"]
+        said = dict(zip(program.said.split()[::2], program.said.split()[1::2]))
+        begins, stops = ends[0] == theirs.bos_token_id, ends[-1] == theirs.eos_token_id
+        good = said["begins"] == str(int(begins)) and said["ends"] == str(int(stops))
+        print(f"pair, {name}: begins {said['begins']}, ends {said['ends']}" + "" if good else ", which is wrong")
+        wrong += not good
+    return wrong
+
+
 def tiktoken_of(ranks, names):
     specials = {n: len(ranks) + i for i, n in enumerate(names)}
     return tiktoken.Encoding("test", pat_str=LLAMA3, mergeable_ranks=ranks, special_tokens=specials)
@@ -328,6 +376,7 @@ def main():
                         ids += single[run] if isinstance(run, int) else theirs.encode(run, add_special_tokens=False).ids
                     wanted.append(ids)
                 wrong += compare(f"{name}, broken UTF-8", damaged, program.ids(path, damaged), wanted)
+        wrong += compare_pairs(base, pathlib.Path(folder) / "pair", program, plain[::60] + mixed[:150] + marks)
         if tiktoken is not None:
             path = pathlib.Path(folder) / "tokenizer.model"
             tokens = {v: k for k, v in base["model"]["vocab"].items()}

@@ -270,7 +270,7 @@ def amplify_logits(model, tokens):
 
 
 DECK = """
-model = {{ family = "{family}"; layers = 2; hidden = 32; ffn = 64; heads = 4; }};
+model = {{ family = "{family}"; objective = "{objective}"; layers = 2; hidden = 32; ffn = 64; heads = 4; }};
 data = {{ train = "{store}"; row_tokens = 64; }};
 train = {{ steps = 2; global_batch = 4; }};
 device = {{ threads = 1; }};
@@ -278,14 +278,15 @@ output = {{ folder = "{run}"; }};
 """
 
 
-def trained_here(family, tokenizer, load, programs, folder):
+def trained_here(family, objective, tokenizer, load, programs, folder):
     """A model that no transformers has seen: from FASTA, by two steps of training."""
     cistron, logits = programs
-    case = Case(f"{family}, trained here", None, load, range(65, 68) if tokenizer == "nucleotide" else range(4, 24))
-    letters = "ACGT" if tokenizer == "nucleotide" else "LAGVSERTIDPKQNFYMHWC"
+    bases = tokenizer.startswith("nucleotide")
+    case = Case(f"{objective} {family} of {tokenizer}", None, load, range(65, 68) if bases else range(4, 24))
+    letters = "ACGT" if bases else "LAGVSERTIDPKQNFYMHWC"
     random = numpy.random.Generator(numpy.random.PCG64(8))
     (folder / "a.fa").write_text(">a\n" + "".join(random.choice(list(letters), 600)) + "\n")
-    (folder / "a.cfg").write_text(DECK.format(family=family, store=folder / "a.h5", run=folder / "run"))
+    (folder / "a.cfg").write_text(DECK.format(family=family, objective=objective, store=folder / "a.h5", run=folder / "run"))
     run(cistron, "prepare", "--tokenizer", tokenizer, "-o", folder / "a.h5", folder / "a.fa")
     run(cistron, "train", folder / "a.cfg")
     run(cistron, "export", "--checkpoint", folder / "run", "-o", folder / "out")
@@ -296,6 +297,14 @@ def trained_here(family, tokenizer, load, programs, folder):
     apart = distance(ours, their_logits(model, sequences))
     check(f"{case.name}: logits of Cistron {apart:.1e} from transformers'", apart <= BOUND)
     print(f"{case.name:24} {len(model.state_dict()):3} tensors, logits {apart:.1e}")
+    texts, read = (["ACGTN", "A"], {letter: ord(letter) for letter in "ACGTN"}) if bases else (
+        ["MSKGE", "LAGV"], {letter: 4 + i for i, letter in enumerate("LAGVSERTIDPKQNFYMHWC")})
+    begin, end = (2, 0) if bases else (0, 2)
+    exported = transformers.AutoTokenizer.from_pretrained(folder / "out")
+    for text in texts:
+        ids = exported(text)["input_ids"]
+        wanted = [begin, *(read[letter] for letter in text), *([end] if objective == "masked" else [])]
+        check(f"{case.name}: {text} is {ids}, not {wanted}", ids == wanted)
 
 
 def check_generation(cistron, folder):
@@ -339,6 +348,8 @@ CASES = [
     Case("esm2, hidden_act tanh", lambda: esm2(hidden_act="gelu_pytorch_tanh"),
          loader(transformers.EsmForMaskedLM), range(2, 32), "esm2", (32,)),
     Case("esm2, rounded table", esm2_of_16_bits, loader(transformers.EsmForMaskedLM), range(2, 32), "esm2", (32,)),
+    Case("esm2, is_decoder", lambda: esm2(token_dropout=False, is_decoder=True),
+         loader(transformers.EsmForMaskedLM), range(2, 32), "esm2", (32,)),
     Case("esm2, untied, bf16", lambda: esm2(torch.bfloat16, tie_word_embeddings=False),
          loader(transformers.EsmForMaskedLM), range(2, 32), "esm2", (32,), dtype="bf16"),
 ]  # fmt: skip
@@ -356,12 +367,15 @@ def main():
             round_trip(case, programs, folder / str(i))
         (folder / "amplify").mkdir()
         round_trip_amplify(programs, folder / "amplify")
-        for family, tokenizer, kind in (
-            ("llama", "nucleotide", transformers.LlamaForCausalLM),
-            ("esm2", "esm2", transformers.EsmForMaskedLM),
+        for name, family, objective, tokenizer, kind in (
+            ("llama", "llama", "causal", "nucleotide", transformers.LlamaForCausalLM),
+            ("llama_esm2", "llama", "causal", "esm2", transformers.LlamaForCausalLM),
+            ("esm2", "esm2", "masked", "esm2", transformers.EsmForMaskedLM),
+            ("esm2_bases", "esm2", "masked", "nucleotide_mask", transformers.EsmForMaskedLM),
+            ("esm2_causal", "esm2", "causal", "nucleotide", transformers.EsmForMaskedLM),
         ):
-            (folder / family).mkdir()
-            trained_here(family, tokenizer, loader(kind), programs, folder / family)
+            (folder / name).mkdir()
+            trained_here(family, objective, tokenizer, loader(kind), programs, folder / name)
         check_generation(programs[0], folder / "llama")
         check_tokenizer("nucleotide", folder / "llama" / "out")
         check_tokenizer("esm2", folder / "esm2" / "out")

@@ -237,6 +237,57 @@ static void xent_grad(struct trial *trial, const struct xent_grad_args *args)
     }
 }
 
+/* A difference, a share of two roundings, a product; the loss: squares of such differences, added in double. */
+static void mse(struct trial *trial, const struct mse_args *args)
+{
+    struct tensor loss = trial_bound(trial, OP_MSE, args, "loss"), total = trial_bound(trial, OP_MSE, args, "total");
+    struct tensor gradient = {0};
+    if (tensor_present(&args->gradient))
+        gradient = trial_bound(trial, OP_MSE, args, "gradient");
+    const double numbers = (double)args->predictions.cols;
+    double errors = 0.0, magnitude = bounds_absolute(&args->total, 0, 0);
+    for (int64_t t = 0; t < args->predictions.rows; t++) {
+        const int64_t label = reference_index(&args->labels, t);
+        double sum = 0.0;
+        for (int64_t j = 0; label >= 0 && j < args->predictions.cols; j++) {
+            const double difference =
+                fabs(reference_load(&args->predictions, t, j) - reference_load(&args->targets, label, j));
+            sum += difference * difference;
+            if (tensor_present(&gradient))
+                reference_store(&gradient, t, j, bounds_gamma(4.0) * 2.0 * difference / numbers);
+        }
+        reference_store(&loss, 0, t, bounds_gamma(3.0) * sum / numbers);
+        errors += bounds_gamma(3.0) * sum / numbers;
+        magnitude += sum / numbers;
+    }
+    reference_store(&total, 0, 0, errors + magnitude * (double)(args->predictions.rows + 1) * 0x1p-53);
+}
+
+/* A product each. */
+static void class_weight(struct trial *trial, const struct class_weight_args *args)
+{
+    struct tensor loss = trial_bound(trial, OP_CLASS_WEIGHT, args, "loss");
+    struct tensor total = trial_bound(trial, OP_CLASS_WEIGHT, args, "total"), gradient = {0};
+    if (tensor_present(&args->gradient))
+        gradient = trial_bound(trial, OP_CLASS_WEIGHT, args, "gradient");
+    double sum = bounds_absolute(&args->total, 0, 0), weights = bounds_absolute(&args->total, 0, 1), errors = 0.0;
+    for (int64_t t = 0; t < args->labels.cols; t++) {
+        const int64_t label = reference_index(&args->labels, t);
+        if (label < 0)
+            continue;
+        const double weight = bounds_absolute(&args->weights, 0, label);
+        const double product = weight * bounds_absolute(&args->loss, 0, t);
+        reference_store(&loss, 0, t, BOUNDS_U * product);
+        for (int64_t j = 0; tensor_present(&gradient) && j < gradient.cols; j++)
+            reference_store(&gradient, t, j, BOUNDS_U * weight * bounds_absolute(&args->gradient, t, j));
+        errors += BOUNDS_U * product;
+        sum += product;
+        weights += weight;
+    }
+    reference_store(&total, 0, 0, errors + sum * (double)(args->labels.cols + 1) * 0x1p-53);
+    reference_store(&total, 0, 1, weights * (double)(args->labels.cols + 1) * 0x1p-53);
+}
+
 static void xent_both(struct trial *trial, const struct xent_both_args *args)
 {
     struct tensor bound = trial_bound(trial, OP_XENT_BOTH, args, "logits");
@@ -352,6 +403,10 @@ void bounds_set(struct trial *trial, enum op op, const void *args)
         CASE(XENT_MERGE, xent_merge)
         CASE(XENT_GRAD, xent_grad)
         CASE(XENT_BOTH, xent_both)
+        CASE(TANH_FORWARD, bounds_tanh_forward)
+        CASE(TANH_BACKWARD, bounds_tanh_backward)
+        CASE(MSE, mse)
+        CASE(CLASS_WEIGHT, class_weight)
         CASE(QUANTIZE, bounds_quantize)
         CASE(QUANTIZATION_STATISTIC, bounds_quantization_statistic)
         CASE(ADD, add)

@@ -276,6 +276,27 @@ void bounds_swiglu_backward(struct trial *trial, const struct swiglu_backward_ar
         }
 }
 
+/* -- tanh --------------------------------------------------------------------------------------------------------- */
+
+void bounds_tanh_forward(struct trial *trial, const struct tanh_forward_args *args)
+{
+    struct tensor y = trial_bound(trial, OP_TANH_FORWARD, args, "y");
+    for (int64_t t = 0; t < y.rows; t++)
+        for (int64_t f = 0; f < y.cols; f++)
+            reference_store(&y, t, f, BOUNDS_FUNCTION * fabs(tanh(reference_load(&args->x, t, f))));
+}
+
+/* A square, a difference, a product. */
+void bounds_tanh_backward(struct trial *trial, const struct tanh_backward_args *args)
+{
+    struct tensor dx = trial_bound(trial, OP_TANH_BACKWARD, args, "dx");
+    for (int64_t t = 0; t < dx.rows; t++)
+        for (int64_t f = 0; f < dx.cols; f++) {
+            double y = reference_load(&args->y, t, f), dy = bounds_absolute(&args->dy, t, f);
+            reference_store(&dx, t, f, dy * (BOUNDS_U * y * y + bounds_gamma(2.0) * fabs(1.0 - y * y)));
+        }
+}
+
 /* -- GELU: y = x share, dy/dx = share + x slope, with errors of share and slope ------------------------------------ */
 
 struct gelu {

@@ -214,6 +214,22 @@ void reference_swiglu_backward(const struct swiglu_backward_args *args)
     reference_made_end(&dx, &args->dx, &args->to);
 }
 
+void reference_tanh_forward(const struct tanh_forward_args *args)
+{
+    for (int64_t t = 0; t < args->y.rows; t++)
+        for (int64_t f = 0; f < args->y.cols; f++)
+            reference_store(&args->y, t, f, tanh(reference_load(&args->x, t, f)));
+}
+
+void reference_tanh_backward(const struct tanh_backward_args *args)
+{
+    for (int64_t t = 0; t < args->dx.rows; t++)
+        for (int64_t f = 0; f < args->dx.cols; f++) {
+            double y = reference_load(&args->y, t, f);
+            reference_store(&args->dx, t, f, reference_load(&args->dy, t, f) * (1.0 - y * y));
+        }
+}
+
 static const double pi = 3.14159265358979323846;
 
 /* share: the factor of x in GELU; slope: the derivative of share, so that dy/dx = share + x slope. The tanh form is a

@@ -121,6 +121,44 @@ void reference_xent_both(const struct xent_both_args *args)
     }
 }
 
+void reference_mse(const struct mse_args *args)
+{
+    const double numbers = (double)args->predictions.cols;
+    for (int64_t t = 0; t < args->predictions.rows; t++) {
+        const int64_t label = reference_index(&args->labels, t);
+        double sum = 0.0;
+        for (int64_t j = 0; j < args->predictions.cols; j++) {
+            const double difference =
+                label < 0 ? 0.0 : reference_load(&args->predictions, t, j) - reference_load(&args->targets, label, j);
+            sum += difference * difference;
+            if (tensor_present(&args->gradient))
+                reference_store(&args->gradient, t, j, 2.0 * difference / numbers);
+        }
+        reference_store(&args->loss, 0, t, sum / numbers);
+        if (label >= 0)
+            add_loss(&args->total, sum / numbers);
+    }
+}
+
+void reference_class_weight(const struct class_weight_args *args)
+{
+    double total = reference_load(&args->total, 0, 0), count = reference_load(&args->total, 0, 1);
+    for (int64_t t = 0; t < args->labels.cols; t++) {
+        const int64_t label = reference_index(&args->labels, t);
+        if (label < 0)
+            continue;
+        const double weight = reference_load(&args->weights, 0, label);
+        const double loss = weight * reference_load(&args->loss, 0, t);
+        reference_store(&args->loss, 0, t, loss);
+        for (int64_t j = 0; tensor_present(&args->gradient) && j < args->gradient.cols; j++)
+            reference_store(&args->gradient, t, j, weight * reference_load(&args->gradient, t, j));
+        total += loss;
+        count += weight;
+    }
+    reference_store(&args->total, 0, 0, total);
+    reference_store(&args->total, 0, 1, count);
+}
+
 void reference_exact_add(const struct exact_add_args *args)
 {
     for (int64_t i = 0; i < args->to.cols; i++) {

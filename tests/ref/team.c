@@ -161,7 +161,7 @@ struct model_settings team_settings(const struct layout *layout, const struct fo
     settings.heads = 24;
     settings.kv_heads = settings.family->causal ? 2 : settings.heads;
     settings.head_dim = 4;
-    settings.context = (struct context_parallel){layout->context, layout->method};
+    settings.context = (struct context_parallel){.ranks = layout->context, .method = layout->method};
     settings.tensor =
         (struct tensor_parallel){.ranks = layout_tensor(layout), .sequence = layout->tensor > 1 && !layout->whole_rows};
     settings.tied = settings.tied && !form->gathers && !form->frozen;

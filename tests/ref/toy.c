@@ -130,6 +130,7 @@ void toy_create(struct toy *toy, const struct toy_options *o)
                                        .optimizer = {0.9, 0.95, 1e-8, 0.1, 1.0, o->settings.decoupled},
                                        .sharding = o->sharding,
                                        .replays = o->replays,
+                                       .class_weights = o->class_weights,
                                        .tensor = o->tensor};
     if (o->lends)
         settings.memory.gradient_bytes = dtype_size(sharding_rounds(&o->sharding) ? DTYPE_BF16 : DTYPE_F32);

@@ -44,7 +44,8 @@ struct toy_options {
     int64_t head_tokens;                                  /* 0 = all */
     void (*place)(struct model *model, const void *self); /* NULL: parameters are whole */
     const void *self;                                     /* of place */
-    struct comm *tensor;                                  /* as in struct engine_settings */
+    struct comm *tensor;                                  /* as in struct engine_settings, as class_weights */
+    const float *class_weights;
 };
 
 /* Returns the defaults: toy_settings(TOY_LLAMA), fp32, one slot, 2 rows of 48 tokens, 4 segments, no recomputing. */

@@ -23,21 +23,22 @@ def attributes(item):
 
 
 class File:
-    """An open HDF5 file whose root attribute `mark` is its format version; 1 is the version that this package reads.
-    Raises ValueError for a file of another kind or version, OSError for one that h5py cannot open."""
+    """An open HDF5 file whose root attribute `mark` is its format version, one of `versions`. Raises ValueError for a file of another kind or version, OSError for one that h5py cannot open."""
 
     mark = ""
     kind = ""
+    versions = (1,)
 
     def __init__(self, path):
         self.path = str(path)
         self.file = h5py.File(path, "r")
         version = self.file.attrs.get(self.mark)
-        if version is None or version != 1:
+        if version is None or version not in self.versions:
             self.file.close()
             if version is None:
                 raise ValueError(f"{path}: not {self.kind}: attribute {self.mark} is missing")
-            raise ValueError(f"{path}: format version {version} of {self.kind}, this package reads version 1")
+            known = " and ".join(str(known) for known in self.versions)
+            raise ValueError(f"{path}: format version {version} of {self.kind}, this package reads version {known}")
 
     def close(self):
         self.file.close()

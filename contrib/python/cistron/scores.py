@@ -14,8 +14,7 @@ METHODS = ("masked-marginals", "masked-together", "wt-marginals", "pseudo-log-li
 class Scores:
     """Scores of variants, read from text (CSV, TSV, semicolons) or HDF5 and kept in memory:
     names       list of str, records of the variants; None if a text has no column for them (one record)
-    mutations   list of str: A42G, A42G:L50P, WT. Text: as in the table, of a VCF `ref`, `pos` and `alt` joined, NCT10N;
-                HDF5: in the order of positions, of a VCF without the letters that REF and ALT share, CT11
+    mutations   list of str: A42G, A42G:L50P, WT, as in the table; of a VCF REF, POS and ALT joined, NCT10N
     methods     list of str; of a text with one method `score`, the name of its column
     scores      float64 [variants, methods]; NaN where a text has an empty cell
     measured    float64 [variants], or None

@@ -13,10 +13,12 @@ class Store(File):
     names       list of str
     lengths     int64 [sequences], tokens without special tokens
     tokenizer   str: nucleotide, esm2, amplify, bpe-HASH
+    classes     list of str, with labels: names of the classes, or of the numbers; else []
     attributes  dict: vocabulary, sequences, token_count, ..."""
 
     mark = "cistron_store"
     kind = "a token store"
+    versions = (1, 2)  # 2: with labels
 
     def __init__(self, path):
         super().__init__(path)
@@ -24,6 +26,7 @@ class Store(File):
         self.tokenizer = self.attributes["tokenizer"]
         self.names = self.file["names"][:].tobytes().decode(errors="surrogateescape").split("\n")[:-1]
         self._offsets = self.file["offsets"][:]
+        self.classes = self.file["classes"][:].tobytes().decode().split("\n")[:-1] if "classes" in self.file else []
         self.lengths = numpy.diff(self._offsets)
         self._names = Names(self.path, self.names)
 
@@ -35,10 +38,21 @@ class Store(File):
         number = self._names.number(key)
         return self.file["tokens"][self._offsets[number]:self._offsets[number + 1]]
 
+    def label(self, key):
+        """The label of a sequence: its class (int, -100: none), its numbers (float32 [numbers]), or the classes of its
+        tokens (int16 [length]). Raises KeyError without labels."""
+        number, labels = self._names.number(key), self.file["labels"]
+        if self.attributes["label_kind"] == "token":
+            return labels[self._offsets[number]:self._offsets[number + 1]]
+        if self.attributes["label_kind"] == "class":
+            return int(labels[number])
+        count = self.attributes["label_count"]
+        return labels[number * count:(number + 1) * count]
+
     def text(self, key):
         """The characters of a sequence of bases or residues; ids without a character have the names of their tokens.
         Raises ValueError for a text tokenizer, whose files tokenizer_files() returns."""
-        if self.tokenizer == "nucleotide":
+        if self.tokenizer in ("nucleotide", "nucleotide_mask"):
             return self[key].tobytes().decode("latin-1")
         if self.tokenizer not in ("esm2", "amplify"):
             raise ValueError(f"{self.path}: the tokenizer is {self.tokenizer}: decode ids with its tokenizer_files()")

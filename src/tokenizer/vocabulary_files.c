@@ -1,0 +1,237 @@
+#include "tokenizer/vocabulary_files.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "tokenizer/bpe.h"
+#include "tokenizer/json_place.h"
+#include "tokenizer/splitter_known.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct vocabulary_source {
+    const struct tokenizer_bundle *bundle;
+    const char *where;
+    json_t *vocabulary; /* token to id; owned */
+    json_t *config;     /* tokenizer_config.json; owned; NULL: none */
+    json_t *added;      /* the array added_tokens that is made; owned */
+};
+
+/* -- Reading ------------------------------------------------------------------------------------------------------- */
+
+/* Reads a file of the bundle that is one JSON object. *object is NULL if there is no such file. */
+static int read_object(json_t **object, const struct vocabulary_source *s, enum bundle_kind kind)
+{
+    *object = NULL;
+    if (s->bundle->files[kind].data == NULL)
+        return ERROR_NONE;
+    char *name = memory_format("%s: %s", s->where, bundle_names[kind]);
+    const struct bpe_file file = {s->bundle->files[kind].data, s->bundle->files[kind].bytes, name};
+    const int code = place_parse(object, &file);
+    free(name);
+    return code;
+}
+
+/* Reads merges.txt: a line of two tokens for each merge, in the order of their ranks, and perhaps a first line with the
+ * version. *merges is an array of such lines, owned by the caller. */
+static int read_merges(json_t **merges, const struct vocabulary_source *s)
+{
+    const char *at = s->bundle->files[BUNDLE_MERGES].data, *end = at + s->bundle->files[BUNDLE_MERGES].bytes;
+    static const char version[] = "#version";
+    *merges = json_array();
+    for (int64_t line = 1; at < end; line++) {
+        const char *stop = memchr(at, '\n', (size_t)(end - at)), *next = stop != NULL ? stop + 1 : end;
+        int64_t bytes = (stop != NULL ? stop : end) - at;
+        bytes -= bytes > 0 && at[bytes - 1] == '\r';
+        const bool skipped =
+            bytes == 0 || (bytes >= (int64_t)sizeof version - 1 && memcmp(at, version, sizeof version - 1) == 0);
+        const char *space = memchr(at, ' ', (size_t)bytes);
+        json_t *text = skipped || space == NULL || memchr(space + 1, ' ', (size_t)(at + bytes - space - 1)) != NULL
+                           ? NULL
+                           : json_stringn(at, (size_t)bytes);
+        if (!skipped && text == NULL)
+            return error_user("%s: %s:%lld: is not a merge, two tokens in UTF-8 with a blank between them", s->where,
+                              bundle_names[BUNDLE_MERGES], (long long)line);
+        if (text != NULL)
+            json_array_append_new(*merges, text);
+        at = next;
+    }
+    return ERROR_NONE;
+}
+
+/* -- Added tokens -------------------------------------------------------------------------------------------------- */
+
+static bool is_true(const json_t *object, const char *key)
+{
+    return json_is_true(json_object_get(object, key));
+}
+
+/* Returns the entry of added_tokens with this text, NULL: none. */
+static json_t *find_added(const struct vocabulary_source *s, const char *text)
+{
+    for (size_t i = 0; i < json_array_size(s->added); i++) {
+        json_t *entry = json_array_get(s->added, i);
+        if (strcmp(json_string_value(json_object_get(entry, "content")), text) == 0)
+            return entry;
+    }
+    return NULL;
+}
+
+/* Adds a token to added_tokens, or makes the one that is there special. `flags`: an object with lstrip and the like, or
+ * another value for none. */
+static void add_token(struct vocabulary_source *s, const char *text, json_int_t id, bool special, const json_t *flags)
+{
+    json_t *there = find_added(s, text);
+    if (there != NULL && special)
+        json_object_set_new(there, "special", json_true());
+    if (there != NULL)
+        return;
+    const bool normalized = json_object_get(flags, "normalized") != NULL ? is_true(flags, "normalized") : !special;
+    json_array_append_new(s->added,
+                          json_pack("{s:I, s:s, s:b, s:b, s:b, s:b, s:b}", "id", id, "content", text, "single_word",
+                                    is_true(flags, "single_word"), "lstrip", is_true(flags, "lstrip"), "rstrip",
+                                    is_true(flags, "rstrip"), "normalized", normalized, "special", special));
+}
+
+/* Adds added_tokens_decoder of tokenizer_config.json: an object for each id. */
+static void add_decoder(struct vocabulary_source *s)
+{
+    const char *id;
+    json_t *token;
+    json_object_foreach(json_object_get(s->config, "added_tokens_decoder"), id, token)
+    {
+        const char *text = json_string_value(json_object_get(token, "content"));
+        if (text != NULL)
+            add_token(s, text, strtoll(id, NULL, 10), is_true(token, "special"), token);
+    }
+}
+
+/* Adds added_tokens.json: an id for each text. */
+static void add_others(struct vocabulary_source *s, const json_t *others)
+{
+    const char *text;
+    json_t *id;
+    json_object_foreach((json_t *)others, text, id) add_token(s, text, json_integer_value(id), false, NULL);
+}
+
+/* Adds a special token if the vocabulary has it; `token`: its text, or an object with it. */
+static void add_special(struct vocabulary_source *s, const json_t *token)
+{
+    const char *text = json_string_value(json_is_object(token) ? json_object_get(token, "content") : token);
+    const json_t *id = text != NULL ? json_object_get(s->vocabulary, text) : NULL;
+    if (id != NULL || (text != NULL && find_added(s, text) != NULL))
+        add_token(s, text, json_integer_value(id), true, token);
+}
+
+/* Adds the special tokens that tokenizer_config.json or special_tokens_map.json names by their roles. */
+static void add_specials(struct vocabulary_source *s, const json_t *of)
+{
+    static const char *const roles[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                        "pad_token", "cls_token", "mask_token"};
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
+        add_special(s, json_object_get(of, roles[i]));
+    const json_t *more = json_object_get(of, "additional_special_tokens");
+    for (size_t i = 0; i < json_array_size(more); i++)
+        add_special(s, json_array_get(more, i));
+}
+
+/* Makes added_tokens. Without any file that names special tokens, GPT-2's only one is added. */
+static int make_added(struct vocabulary_source *s)
+{
+    json_t *others = NULL, *roles = NULL;
+    int code = read_object(&others, s, BUNDLE_ADDED);
+    if (code == ERROR_NONE)
+        code = read_object(&roles, s, BUNDLE_SPECIALS);
+    s->added = json_array();
+    add_decoder(s);
+    add_others(s, others);
+    add_specials(s, s->config);
+    add_specials(s, roles);
+    if (s->config == NULL && roles == NULL) {
+        json_t *end = json_string("<|endoftext|>");
+        add_special(s, end);
+        json_decref(end);
+    }
+    json_decref(others);
+    json_decref(roles);
+    return code;
+}
+
+/* -- The other members --------------------------------------------------------------------------------------------- */
+
+static bool has_class(const struct vocabulary_source *s, const char *name)
+{
+    const char *class = json_string_value(json_object_get(s->config, "tokenizer_class"));
+    return class != NULL && strncmp(class, name, strlen(name)) == 0; /* also NameFast */
+}
+
+static json_t *byte_level(bool prefixed, bool splits)
+{
+    return json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", prefixed, "trim_offsets", 1,
+                     "use_regex", splits);
+}
+
+static json_t *pre_tokenizer(const struct vocabulary_source *s)
+{
+    const bool prefixed = is_true(s->config, "add_prefix_space");
+    if (!has_class(s, "Qwen2Tokenizer"))
+        return byte_level(prefixed, true);
+    return json_pack("{s:s, s:[{s:s, s:{s:s}, s:s, s:b}, o]}", "type", "Sequence", "pretokenizers", "type", "Split",
+                     "pattern", "Regex", splitter_qwen2, "behavior", "Isolated", "invert", 0,
+                     byte_level(prefixed, false));
+}
+
+/* Returns the template of RoBERTa, <s> text </s>, null for other classes. */
+static json_t *post_processor(const struct vocabulary_source *s)
+{
+    static const char begin[] = "<s>", end[] = "</s>";
+    const json_t *first = json_object_get(s->vocabulary, begin), *last = json_object_get(s->vocabulary, end);
+    if (!has_class(s, "RobertaTokenizer") || first == NULL || last == NULL)
+        return json_null();
+    return json_pack("{s:s, s:[{s:{s:s, s:i}}, {s:{s:s, s:i}}, {s:{s:s, s:i}}], s:[], s:{s:{s:s, s:[O], s:[s]}, "
+                     "s:{s:s, s:[O], s:[s]}}}",
+                     "type", "TemplateProcessing", "single", "SpecialToken", "id", begin, "type_id", 0, "Sequence",
+                     "id", "A", "type_id", 0, "SpecialToken", "id", end, "type_id", 0, "pair", "special_tokens", begin,
+                     "id", begin, "ids", first, "tokens", begin, end, "id", end, "ids", last, "tokens", end);
+}
+
+static int make_json(struct vocabulary_source *s, json_t **made)
+{
+    json_t *merges = NULL;
+    int code = read_object(&s->config, s, BUNDLE_CONFIG);
+    if (code == ERROR_NONE)
+        code = read_object(&s->vocabulary, s, BUNDLE_VOCABULARY);
+    if (code == ERROR_NONE)
+        code = read_merges(&merges, s);
+    if (code == ERROR_NONE)
+        code = make_added(s);
+    if (code == ERROR_NONE)
+        *made =
+            json_pack("{s:s, s:n, s:n, s:O, s:o, s:o, s:o, s:o, s:{s:s, s:n, s:n, s:n, s:n, s:b, s:b, s:b, s:O, "
+                      "s:O}}",
+                      "version", "1.0", "truncation", "padding", "added_tokens", s->added, "normalizer",
+                      has_class(s, "Qwen2Tokenizer") ? json_pack("{s:s}", "type", "NFC") : json_null(), "pre_tokenizer",
+                      pre_tokenizer(s), "post_processor", post_processor(s), "decoder", byte_level(false, true),
+                      "model", "type", "BPE", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix",
+                      "fuse_unk", 0, "byte_fallback", 0, "ignore_merges", 0, "vocab", s->vocabulary, "merges", merges);
+    json_decref(merges);
+    return code;
+}
+
+int vocabulary_files_complete(struct tokenizer_bundle *bundle, const char *where)
+{
+    struct vocabulary_source source = {.bundle = bundle, .where = where};
+    json_t *made = NULL;
+    if (bundle->files[BUNDLE_VOCABULARY].data == NULL || bundle->files[BUNDLE_MERGES].data == NULL)
+        return ERROR_NONE;
+    int code = make_json(&source, &made);
+    char *text = made != NULL ? json_dumps(made, JSON_COMPACT) : NULL;
+    if (text != NULL)
+        bundle_put(bundle, BUNDLE_JSON, text, (int64_t)strlen(text));
+    free(text);
+    json_decref(made);
+    json_decref(source.vocabulary);
+    json_decref(source.config);
+    json_decref(source.added);
+    return code;
+}

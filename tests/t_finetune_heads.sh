@@ -1,0 +1,184 @@
+#!/bin/bash
+# Labels of CSV, Parquet and FASTA become a store's, and heads for sequences (classes, numbers, mean) and tokens learn
+# them from a pretrained model: losses fall, depend on neither ranks nor layouts, and restarts are exact. A new head is
+# logged; another one, labels of another kind, and what a head does not do are refused.
+. "$abs_top_srcdir/tests/lib.sh"
+cd "$work" || exit 1
+awk 'BEGIN { srand(3); split("KRH DEN ILVM", groups, " "); split("basic acid greasy", names, " ")
+    print "id,sequence,kind,share,shape" >"p.csv"
+    for (r = 0; r < 240; r++) {
+        c = 1 + int(3 * rand()); s = ""; t = ""; n = 0; length_of = 12 + int(30 * rand())
+        for (i = 0; i < length_of; i++) {
+            own = rand() < 0.4
+            letter = own ? substr(groups[c], 1 + int(3 * rand()), 1) : substr("ACDEFGHIKLMNPQRSTVWY", 1 + int(20 * rand()), 1)
+            s = s letter; n += index("KRH", letter) > 0
+            t = t (index("ILVMA", letter) ? "H" : index("FWY", letter) ? "E" : letter == "P" ? "?" : "C")
+        }
+        printf "p%d,%s,%s,%.4f,%s\n", r, s, names[c], n / length_of, t >"p.csv"
+        printf ">p%d of no use kind=%s share=%.4f note=\"a kind=b\" shape=%s\n%s\n", r, names[c], n / length_of, t, s >"p.fa"
+    } }'
+# prepare NAME ARGUMENTS...
+prepare()
+{
+    local name=$1
+    shift
+    "$CISTRON" prepare --tokenizer esm2 --field sequence -o "$name.h5" "$@" >out 2>&1
+}
+
+# -- Labels in stores --------------------------------------------------------------------------------------------------
+for kind in "class kind" "number share" "token shape"; do
+    # shellcheck disable=SC2086 # two words
+    set -- $kind
+    prepare "$1" --labels "$2" --label-kind "$1" --split train:0.75,valid:0.25 p.csv
+    check "$1: prepared" test $? -eq 0
+    "$CISTRON" prepare --tokenizer esm2 --labels "$2" --label-kind "$1" --split train:0.75,valid:0.25 -o "$1.fa.h5" p.fa >out 2>&1
+    check "$1: FASTA gives the same labels" test "$(sed -n 's/.*checksum //p' out)" = \
+        "$("$CISTRON" prepare --force --tokenizer esm2 --field sequence --labels "$2" --label-kind "$1" --split train:0.75,valid:0.25 -o "$1.h5" p.csv | sed -n 's/.*checksum //p')"
+    "$CISTRON" inspect --verify "$1.train.h5" >out 2>&1
+    check "$1: verified" test $? -eq 0
+done
+prepare plain --split train:0.75,valid:0.25 p.csv
+prepare named --labels kind --classes greasy,basic,acid p.csv
+check "classes in their own order" says "labels: 3 classes: greasy, basic, acid"
+"$CISTRON" prepare --tokenizer esm2 --field sequence --labels label -o parquet.h5 "$abs_top_srcdir/tests/golden/labels.parquet" >out 2>&1
+check "Parquet: strings" says "labels: 2 classes: no, yes"
+"$CISTRON" prepare --tokenizer esm2 --field sequence --labels fold -o parquet.h5 --force "$abs_top_srcdir/tests/golden/labels.parquet" >out 2>&1
+check "Parquet: integers are classes, with those between" says "labels: 4 classes: 0, 1, 2, 3"
+printf 'sequence,value,score\nMKV,0.1,-2.5\nMKVLA,1e-3,100\nW,7,0\n' >two.csv
+"$CISTRON" prepare --tokenizer esm2 --field sequence --labels value,score --label-kind number -o two.h5 two.csv >out 2>&1
+"$CISTRON" prepare --tokenizer esm2 --field sequence --labels value,score --label-kind number -o parquet.h5 --force "$abs_top_srcdir/tests/golden/labels.parquet" >>out 2>&1
+check "Parquet: doubles and floats as in CSV" test "$(sed -n 's/.*checksum //p' out | sort -u | wc -l)" -eq 1
+
+# bad TEXT SAYS FILE ARGUMENTS...
+bad()
+{
+    local text=$1 words=$2
+    shift 2
+    "$CISTRON" prepare --tokenizer esm2 --field sequence -o bad.h5 "$@" >out 2>&1
+    check "$text: exit code 2" test $? -eq 2
+    check "$text: is said" says "$words"
+    check "$text: nothing is left" test -z "$(compgen -G "bad*")"
+}
+printf 'sequence,kind\nMKV,a\nMKVLA,\nW,b\n' >some.csv
+bad "a missing label" "record 2 has no label \"kind\"; --skip-bad" --labels kind some.csv
+prepare some --labels kind --skip-bad some.csv
+check "skipped" says "1 record without a label skipped (--skip-bad)"
+bad "an unknown class" "the class \"greasy\", which --classes does not name" --labels kind --classes basic,acid p.csv
+bad "not numbers" "is not a number that fp32 has" --labels kind --label-kind number p.csv
+bad "too few labels" "tokens, but" --labels kind --label-kind token p.csv
+bad "no column" "has no column \"colour\" (--labels). It has: id, sequence, kind, share, shape" --labels colour p.csv
+bad "a kind" "--label-kind kind: must be class, number or token" --labels kind --label-kind kind p.csv
+bad "two fields" "must name one field" --labels kind,share p.csv
+bad "Megatron" "--labels: not with --format megatron" --labels kind --format megatron p.csv
+printf '{"sequence": "MKV", "kind": "a"}\n' >some.jsonl
+bad "JSON" "files of format jsonl have no labels" --labels kind some.jsonl
+
+# -- Training ----------------------------------------------------------------------------------------------------------
+cat >deck.cfg <<END
+data = { row_tokens = 128; window = 64; max_segments = 8; };
+train = { steps = 12; global_batch = 8; micro_batch = 2; };
+optimizer = { lr = 0.005; };
+schedule = { kind = "constant"; };
+log = { every = 1; };
+device = { threads = 1; kind = "cpu"; };
+END
+"$CISTRON" train deck.cfg model.family=esm2 model.layers=2 model.hidden=32 model.ffn=64 model.heads=4 train.steps=2 \
+    data.train=plain.train.h5 output.folder=lm >out 2>&1
+check "pretrained" test $? -eq 0
+# tune NAME STORE RANKS KEYS...: trains from the pretrained model
+tune()
+{
+    local name=$1 store=$2 count=$3
+    shift 3
+    rm -rf "$name"
+    ranks "$count" train deck.cfg model.initialise_from=lm data.train="$store.train.h5" data.valid="$store.valid.h5" \
+        output.folder="$name" "$@"
+}
+# falls FOLDER FACTOR: the last validation's loss is below the first step's by this factor
+falls()
+{
+    local first last
+    first=$(losses "$1" | awk 'NR == 1 { print $2 }')
+    last=$(sed -n 's/.*"event":"validation".*"loss":\([^,}]*\).*/\1/p' "$1/log.jsonl" | tail -n 1)
+    awk -v first="$first" -v last="$last" -v factor="$2" 'BEGIN { exit !(last > 0 && last * factor < first) }' && return
+    echo "    loss $first at first, $last at last" >&2
+    return 1
+}
+class="model.head=sequence model.num_labels=3"
+numbers="model.head=sequence model.num_labels=1 model.problem_type=regression"
+tokens="model.head=token model.num_labels=3"
+# shellcheck disable=SC2086 # words, here and below
+tune class class 1 $class train.steps=30
+check "classes are learned" falls class 2
+check "the new head is said" says "a new head, initialised from train.seed: classifier.dense.weight, classifier.dense.bias, classifier.out_proj.weight, classifier.out_proj.bias; the language-model head of lm/"
+# shellcheck disable=SC2086
+tune mean class 1 $class model.pooling=mean train.steps=30
+check "from the mean" falls mean 2
+# shellcheck disable=SC2086
+tune number number 1 $numbers train.steps=30
+check "numbers are learned" falls number 3
+# shellcheck disable=SC2086
+tune token token 1 $tokens train.steps=30
+check "classes of tokens are learned" falls token 2
+
+for kind in class number token; do
+    keys=$class
+    [ $kind = number ] && keys=$numbers
+    [ $kind = token ] && keys=$tokens
+    losses $kind >one
+    for layout in "2 parallel.shard=full" "2 parallel.context=2" "2 parallel.pipeline=2"; do
+        # shellcheck disable=SC2086
+        tune other $kind ${layout% *} $keys ${layout#* } train.steps=6
+        check "$kind, $layout: trained" codes_are 0 "${layout% *}"
+        losses other >two
+        check "$kind, $layout: one rank's losses" close_losses <(head -n 6 one) two 1e-4
+    done
+done
+
+# -- Restarts ----------------------------------------------------------------------------------------------------------
+# shellcheck disable=SC2086
+tune whole class 1 $class train.freeze=trunk train.steps=8 checkpoint.every=4
+cp -r whole half && rm half/step_00000008* half/final_model*
+ranks 1 train deck.cfg model.initialise_from=lm data.train=class.train.h5 data.valid=class.valid.h5 output.folder=half \
+    $class train.freeze=trunk train.steps=8 checkpoint.every=4
+check "a restart has the same digest" test -n "$(digest half 8)" -a "$(digest half 8)" = "$(digest whole 8)"
+# shellcheck disable=SC2086
+tune again class 1 $class model.initialise_from=class train.steps=2
+check "a head is taken over" test -z "$(grep "new head" out)"
+check "and begins where it was" awk 'NR == FNR { last = $2; next } FNR == 1 { exit !($2 < 2 * last + 0.1) }' \
+    <(losses class | tail -n 1) <(losses again)
+"$CISTRON" embed --checkpoint class --fasta p.fa -o e.h5 >out 2>&1
+check "its states are embedded" test $? -eq 0
+
+# -- Refusals ----------------------------------------------------------------------------------------------------------
+"$CISTRON" prepare --tokenizer amplify --field sequence --labels kind -o amplify.h5 p.csv >out 2>&1
+start="train deck.cfg model.initialise_from=lm output.folder=no"
+# shellcheck disable=SC2086
+{
+    refused "no labels" "plain.train.h5 has no labels; prepare it with --labels" $start $class data.train=plain.train.h5
+    refused "labels of another kind" "has numbers of each sequence; prepare it with --labels" $start $class data.train=number.train.h5
+    refused "for tokens" "prepare it with --labels and --label-kind token" $start $tokens data.train=class.train.h5
+    refused "too few classes" "key model.num_labels = 2: class.train.h5 has 3 classes" \
+        $start model.head=sequence model.num_labels=2 data.train=class.train.h5
+    refused "other classes" "numbers its classes differently than data.train" \
+        $start $class data.train=class.train.h5 data.valid=named.h5
+    refused "another head" "class/step_00000030.h5 has another head (model.head = \"sequence\", model.num_labels = 3" \
+        train deck.cfg model.initialise_from=class output.folder=no model.num_labels=4 data.train=class.train.h5
+    refused "tokens from a head for sequences" "has another head" \
+        train deck.cfg model.initialise_from=class output.folder=no model.head=lm data.train=class.train.h5
+    refused "a head of tokens that predicts numbers" "needs model.head = \"sequence\"" \
+        $start $tokens model.problem_type=regression data.train=token.train.h5
+    refused "tensor parallelism" "key parallel.tensor = 2: not with a fine-tuning head" \
+        $start $class data.train=class.train.h5 parallel.tensor=2
+    refused "a mean of several ranks" "key parallel.context = 2: not with model.pooling" \
+        $start $class data.train=class.train.h5 parallel.context=2 model.pooling=mean
+    refused "long sequences" "has sequences longer than a window" $start $class data.train=class.train.h5 data.window=32
+    refused "a family without heads" "models of family amplify have no such head" train deck.cfg output.folder=no \
+        model.family=amplify model.layers=2 model.hidden=32 model.ffn=64 model.heads=4 $class data.train=amplify.h5
+    refused "moments of a new head" "key model.initialise_optimizer = true: not with a new head" \
+        $start $class data.train=class.train.h5 model.initialise_optimizer=true
+    refused "scores of a head" "has a fine-tuning head (model.head) instead of a language-model head" \
+        eval --checkpoint class --fasta p.fa -o no.json
+}
+check "nothing is left" test ! -e no
+finish
