@@ -70,8 +70,8 @@ const struct command command_prepare = {
             "a record is dropped; lower-case letters and other characters that are not tokens become <unk> and are\n"
             "counted. The folder of OUT.h5 is created if it does not exist.\n\n"
             "Text: --tokenizer names a tokenizer.json of Hugging Face, a tokenizer.model of tiktoken (Llama 3), or a\n"
-            "folder with one of them or with vocab.json and merges.txt (byte-level BPE). Each record is encoded as a\n"
-            "whole, and the store keeps the tokenizer's files.",
+            "folder with one of them, with vocab.json and merges.txt, or with vocab.txt: byte-level BPE, WordPiece,\n"
+            "tables of words and k-mers. Each record is encoded as a whole, and the store keeps the tokenizer's files.",
     .options = options,
     .least = 1,
     .most = -1,
