@@ -159,6 +159,9 @@ const struct deck_row deck_table[] = {
             "backward ends at the head. Not with a tied head, whose matrix is the embedding's. With lora.rank the "
             "trunk is frozen in any case, and \"trunk\" means that the head is trained too."},
 
+    {STRING(train.class_weights, ""), .restart = RESTART_LOGGED,
+     .doc = "Weights of the classes in the loss of a fine-tuning head (torch's CrossEntropyLoss): a number for each, "
+            "separated by commas, or \"balanced\": inverse to their frequency in data.train. \"\": all are 1."},
     {INT(train.recheck_every, 0, 0, LARGE), .unit = "steps", .restart = RESTART_FREE,
      .doc = "Silent corruption: every this many steps all ranks compute one micro-batch, and ranks that must have the "
             "same loss, gradients, weights or moments are compared. If one differs, it is named with host and device, "
