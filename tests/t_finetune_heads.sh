@@ -136,6 +136,25 @@ for kind in class number token; do
     done
 done
 
+# -- Weights of classes ------------------------------------------------------------------------------------------------
+# shellcheck disable=SC2086
+{
+    tune plain_loss class 1 $class train.steps=1
+    tune balanced class 1 $class train.steps=1 train.class_weights=balanced
+    tune equal class 1 $class train.steps=1 "train.class_weights=3, 3, 3"
+    tune acid class 1 $class train.steps=1 train.class_weights=1e9,1,1
+    tune other class 2 $class train.steps=1 train.class_weights=1e9,1,1
+}
+loss_of()
+{
+    losses "$1" | head -n 1
+}
+check "equal weights change nothing" close_losses <(loss_of plain_loss) <(loss_of equal) 1e-6
+check "balanced weights do" test "$(loss_of plain_loss)" != "$(loss_of balanced)"
+check "a little: each class has about a third" close_losses <(loss_of plain_loss) <(loss_of balanced) 0.1
+check "weights are of classes" test "$(loss_of acid)" != "$(loss_of plain_loss)"
+check "on two ranks too" close_losses <(loss_of acid) <(loss_of other) 1e-6
+
 # -- Restarts ----------------------------------------------------------------------------------------------------------
 # shellcheck disable=SC2086
 tune whole class 1 $class train.freeze=trunk train.steps=8 checkpoint.every=4
@@ -256,6 +275,10 @@ start="train deck.cfg model.initialise_from=lm output.folder=no"
         $start $class data.train=class.train.h5 model.initialise_optimizer=true
     refused "a metric that the head does not have" "key validation.metric = \"auc\": the model has loss, accuracy, f1 and mcc" \
         $start $class data.train=class.train.h5 validation.metric=auc
+    refused "too few weights" "must be \"balanced\", or a positive number for each of 3 classes" \
+        $start $class data.train=class.train.h5 train.class_weights=1,2
+    refused "weights of numbers" "key train.class_weights: needs a fine-tuning head that learns classes" \
+        $start $numbers data.train=number.train.h5 train.class_weights=balanced
     refused "patience without validations" "key validation.patience = 3: needs validation.every" \
         $start $class data.train=class.train.h5 validation.patience=3
     refused "scores of a head" "has a fine-tuning head (model.head) instead of a language-model head" \

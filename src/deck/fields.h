@@ -41,6 +41,7 @@ struct deck {
         int64_t recheck_every;
         int on_divergence; /* enum deck_divergence */
         int freeze;        /* enum deck_freeze */
+        char class_weights[DECK_STRING];
     } train;
     struct {
         int64_t rank;

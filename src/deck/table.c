@@ -82,9 +82,10 @@ const struct deck_row deck_table[] = {
      .doc = "Loss of a fine-tuning head: cross-entropy of one class, or the mean squared error of model.num_labels "
             "numbers per sequence."},
     {CHOICE(model.pooling, DECK_POOLING_AUTO, "auto", "first", "last", "mean"), .restart = RESTART_TENSORS,
-     .doc = "What the head \"sequence\" reads: the state of the first token or of the last one, or the mean over the "
-            "tokens that are not special. \"auto\" is what transformers' class reads: the first token of \"esm2\", the "
-            "last one of \"llama\"."},
+     .doc =
+         "What the head \"sequence\" reads: the state of the first token or of the last one, or the mean over the "
+         "tokens that are not special. \"auto\" is the first token of masked models and the last one of causal models, "
+         "as transformers' classes read it."},
     {STRING(model.id2label, ""), .restart = RESTART_FREE,
      .doc = "Names of a fine-tuning head's classes, or of its numbers, in order and separated by commas, for exports; "
             "\"\" uses those of data.train."},
@@ -158,6 +159,9 @@ const struct deck_row deck_table[] = {
             "backward ends at the head. Not with a tied head, whose matrix is the embedding's. With lora.rank the "
             "trunk is frozen in any case, and \"trunk\" means that the head is trained too."},
 
+    {STRING(train.class_weights, ""), .restart = RESTART_LOGGED,
+     .doc = "Weights of the classes in the loss of a fine-tuning head (torch's CrossEntropyLoss): a number for each, "
+            "separated by commas, or \"balanced\": inverse to their frequency in data.train. \"\": all are 1."},
     {INT(train.recheck_every, 0, 0, LARGE), .unit = "steps", .restart = RESTART_FREE,
      .doc = "Silent corruption: every this many steps all ranks compute one micro-batch, and ranks that must have the "
             "same loss, gradients, weights or moments are compared. If one differs, it is named with host and device, "

@@ -566,6 +566,11 @@ bool loader_same_classes(const struct loader *a, const struct loader *b)
     return labelling_agrees(loader_labelled(a), loader_labelled(b));
 }
 
+void loader_count_classes(const struct loader *loader, int64_t *counts)
+{
+    labelling_count(&loader->settings.task, &loader->set, counts);
+}
+
 double loader_wait_seconds(const struct loader *loader)
 {
     return loader->wait_seconds;

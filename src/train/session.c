@@ -9,6 +9,7 @@
 #include "estimate/device_check.h"
 #include "estimate/fit.h"
 #include "estimate/fit_choice.h"
+#include "setup/class_weights.h"
 #include "setup/layout.h"
 #include "estimate/layout_choice.h"
 #include "setup/precision_text.h"
@@ -257,6 +258,22 @@ static int choose_by_memory(struct session *s)
     return ERROR_NONE;
 }
 
+/* Reads train.class_weights. */
+static int weigh_classes(struct session *s)
+{
+    const struct task_settings *task = &s->setup.model.task;
+    if (!class_weights_given(s->setup.deck))
+        return ERROR_NONE;
+    int64_t *counts = memory_allocate((task->labels + 1) * (int64_t)sizeof *counts);
+    s->class_weights = memory_allocate((task->labels + 1) * (int64_t)sizeof *s->class_weights);
+    if (class_weights_balanced(s->setup.deck) && task->head != DECK_HEAD_LM &&
+        task->problem == DECK_PROBLEM_CLASSIFICATION)
+        loader_count_classes(s->train, counts);
+    int code = class_weights_read(s->class_weights, s->setup.deck, task, counts);
+    memory_free(counts);
+    return code;
+}
+
 /* Nothing large is allocated before this. */
 static int create_engine(struct session *s)
 {
@@ -264,6 +281,7 @@ static int create_engine(struct session *s)
     if (code != ERROR_NONE)
         return code;
     s->setup.engine.tensor = s->grid.tensor;
+    s->setup.engine.class_weights = s->class_weights;
     setup_create_engine(&s->setup, s->world->rank, s->executor, &s->groups, &s->model, &s->engine);
     s->schedule = setup_schedule(&s->setup, loader_micro_batches(s->train), s->world->rank);
     s->made = MADE_ENGINE;
@@ -312,6 +330,8 @@ int session_create(struct session *s, const struct deck *deck, struct comm *worl
         return code;
     warn_of_parts(s);
     code = comm_agree(world, setup_complete(&s->setup, loader_vocabulary(s->train), s->executor));
+    if (code == ERROR_NONE)
+        code = comm_agree(world, weigh_classes(s));
     if (code != ERROR_NONE)
         return code;
     s->setup.model.pad.given = true;
@@ -348,6 +368,8 @@ void session_destroy(struct session *s)
     if (s->made >= MADE_GRID)
         grid_destroy(&s->grid);
     setup_destroy(&s->setup);
+    memory_free(s->class_weights);
+    s->class_weights = NULL;
     s->made = 0;
 }
 

@@ -19,6 +19,7 @@ struct session {
     struct loader *train;
     struct loader *valid; /* NULL if the deck does not name data.valid */
     int64_t valid_steps;  /* loader_next calls per validation */
+    float *class_weights; /* [setup.model.task.labels] train.class_weights; NULL: none */
     struct model model;
     struct engine engine;
     struct schedule schedule;
