@@ -5,7 +5,7 @@
 
 #include "deck/deck.h"
 
-enum { DECK_STRING = 4096, DECK_MAXIMUM_KEYS = 160 };
+enum { DECK_STRING = 4096, DECK_MAXIMUM_KEYS = 192 };
 
 /* Plain data without pointers, so it can be copied by assignment and sent as bytes between ranks of the same build. */
 struct deck {
@@ -28,8 +28,10 @@ struct deck {
         int rope_rounding; /* enum deck_rounding */
         bool scaled_init, spike_no_more;
         struct {
+            int type; /* enum deck_rope */
             double factor, low, high;
             int64_t original;
+            double attention_factor;
         } rope_scaling;
     } model;
     struct {
