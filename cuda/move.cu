@@ -1,4 +1,4 @@
-/* split, join, scatter, fill, add. (copy: executor.c) */
+/* split, join, scatter, fill, add, multiply. (copy: executor.c) */
 #include "cuda/halves.cuh"
 #include "cuda/walk.cuh"
 
@@ -176,5 +176,34 @@ void cuda_add(const struct cuda_target *target, const struct add_args *args)
             walk_launch(target, "add", wide ? add<N, FROM, TO> : add<1, FROM, TO>, to.rows, to.cols / (wide ? N : 1),
                         view_of<const FROM>(from), view_of<TO>(to));
         });
+    });
+}
+
+/* -- Multiply ----------------------------------------------------------------------------------------------------- */
+
+template <int N, typename T>
+__global__ WALK_BOUNDS void multiply(struct row_walk walk, view<const T> from, view<T> x, float factor)
+{
+    walk_packs<2>(
+        walk, [&](uint32_t row, uint32_t p) { return load_pack<N>(pack_at<N>(from, row, p)); },
+        [&](uint32_t row, uint32_t p, const pack<T, N> &in) {
+            pack<T, N> out;
+#pragma unroll
+            for (int i = 0; i < N; i++)
+                out.at[i] = from_float<T>(factor * to_float(in.at[i]));
+            store_pack(pack_at<N>(x, row, p), out);
+        });
+}
+
+void cuda_multiply(const struct cuda_target *target, const struct multiply_args *args)
+{
+    struct tensor x = args->x;
+    flatten({&x});
+    visit(x.dtype, [&](auto zero) {
+        using T = decltype(zero);
+        constexpr int N = pack_width<T>;
+        const bool wide = packs_fit(x, N);
+        walk_launch(target, "multiply", wide ? multiply<N, T> : multiply<1, T>, x.rows, x.cols / (wide ? N : 1),
+                    view_of<const T>(x), view_of<T>(x), (float)args->factor);
     });
 }

@@ -100,14 +100,20 @@ static inline const char *golden(const char *name)
 static inline int import_folder(const char *folder, const char *output, const char *tokenizer)
 {
     error_clear();
-    return import_run(&(struct import_settings){folder, output, tokenizer, "test", true});
+    return import_run(&(struct import_settings){
+        .folder = folder, .output = output, .tokenizer = tokenizer, .version = "test", .replace = true});
 }
 
 static inline int export_as(enum checkpoint_dialect dialect, const char *checkpoint, const char *folder, bool bf16,
                             int64_t shard_bytes, bool replace)
 {
     error_clear();
-    return export_run(&(struct export_settings){checkpoint, folder, bf16, shard_bytes, replace, dialect});
+    return export_run(&(struct export_settings){.checkpoint = checkpoint,
+                                                .folder = folder,
+                                                .bf16 = bf16,
+                                                .shard_bytes = shard_bytes,
+                                                .replace = replace,
+                                                .dialect = dialect});
 }
 
 static inline int export_file(const char *checkpoint, const char *folder, bool bf16, int64_t shard_bytes, bool replace)

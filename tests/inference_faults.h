@@ -10,13 +10,16 @@
 #include "ref/reference.h"
 #include "ref/wrapper.h"
 
-enum inference_fault { NO_FAULT, NO_DROPOUT, ROPE_FORM, CAUSAL, POSITIONS, WRONG_ROWS, INFERENCE_FAULTS };
+/* BY_TOKENS: the results depend on the number of tokens of a batch, as GEMMs do of a library that chooses an algorithm
+ * by the shape. */
+enum inference_fault { NO_FAULT, NO_DROPOUT, ROPE_FORM, CAUSAL, POSITIONS, WRONG_ROWS, BY_TOKENS, INFERENCE_FAULTS };
 static const char *const inference_fault_names[INFERENCE_FAULTS] = {"none",
                                                                     "token dropout's factor left out",
                                                                     "RoPE's other form",
                                                                     "causal attention",
                                                                     "positions run on",
-                                                                    "logits of the next token"};
+                                                                    "logits of the next token",
+                                                                    "results by the number of tokens"};
 
 /* The executor that make_planted makes, and its fault. Destroy `cpu` after the run. */
 static struct {
@@ -61,6 +64,7 @@ static inline void plant_fault(struct wrapper *wrapper, struct stream *stream, e
     } else if (op == OP_ATTENTION_FORWARD) {
         struct attention_forward_args a = *(const struct attention_forward_args *)args;
         a.causal |= planted.fault == CAUSAL;
+        a.scale *= planted.fault == BY_TOKENS ? 1 + 1e-4F * (float)a.q.rows : 1;
         wrapper_pass(wrapper, stream, op, &a);
     } else {
         wrapper_pass(wrapper, stream, op, args);

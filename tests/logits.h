@@ -11,7 +11,7 @@
 
 static inline double *logits_read(const struct engine *engine, int64_t tokens)
 {
-    const struct unit *head = &engine->model->units[engine->model->unit_count - 1];
+    const struct unit *head = model_head(engine->model);
     const int64_t vocabulary = engine->model->settings.vocabulary;
     struct tensor logits = unit_tensor(&engine->execution, head, LM_HEAD_LOGITS);
     double *out = memory_grow(NULL, tokens * vocabulary * (int64_t)sizeof *out);

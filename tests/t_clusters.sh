@@ -1,7 +1,7 @@
 #!/bin/bash
 # `cistron prepare --split --clusters` keeps each cluster in one part, by files of MMseqs2 and CD-HIT alike, and the parts
 # have about their sizes; equal records are counted, and dropped where that is asked for. Files that are not lists of
-# clusters are refused with their line.
+# clusters are refused with their line. --split-column gives each record the part that a column of its table names.
 . "$abs_top_srcdir/tests/lib.sh"
 
 # 60 clusters of 1 to 9 proteins; in file order the members of a cluster are far from each other
@@ -87,6 +87,57 @@ check "a store as that of the records that stay" \
     test "$(cmp -l "$work/singled.h5" "$work/dropped.h5" 2>&1 | wc -l)" -le 64 -a \
     "$(stat -c %s "$work/singled.h5")" -eq "$(stat -c %s "$work/dropped.h5")"
 
+# -- A column of the table ---------------------------------------------------------------------------------------------
+# records of each part, c1m1 ... c6m1; two have no sequence
+cat >"$work/table.csv" <<'END'
+record,fold,text
+c1m1,train,MKVLAAGVSE
+c2m1,test,RTIDPKQNFY
+c3m1,validation,
+c4m1,valid,MHWCLAGVSE
+c5m1,train,
+c6m1,train,AAGVSERTID
+END
+tr , '\t' <"$work/table.csv" >"$work/table.tsv"
+awk -F, 'NR > 1 { print ">" $1 " fold=" $2 "\n" $3 }' "$work/table.csv" >"$work/table.fa"
+tables="csv tsv fa"
+python=$(transformers_python)
+if "$python" -c 'import pyarrow.parquet' 2>/dev/null; then
+    tables="$tables parquet"
+    "$python" - "$work" <<'END'
+import csv, sys, pyarrow, pyarrow.parquet
+rows = list(csv.DictReader(open(sys.argv[1] + "/table.csv")))
+table = pyarrow.table({name: [row[name] for row in rows] for name in rows[0]})
+pyarrow.parquet.write_table(table, sys.argv[1] + "/table.parquet")
+END
+fi
+for table in $tables; do
+    prepare "by-$table" --split-column fold "$work/table.$table"
+    check "a column of $table" test $? -eq 0
+    check "a column of $table: train" test "$(names "$work/by-$table.train.h5" | tr '\n' ' ')" = "c1m1 c6m1 "
+    check "a column of $table: valid" test "$(names "$work/by-$table.valid.h5")" = c4m1
+    check "a column of $table: test" test "$(names "$work/by-$table.test.h5")" = c2m1
+done
+sed '/test/d; s/MHWCLAGVSE/MKVLAAGVSE/' "$work/table.csv" >"$work/two.csv"
+prepare two --split-column fold "$work/two.csv"
+check "a table without test records" test $? -eq 0
+check "a table without test records: two stores" \
+    test "$(cd "$work" && echo two.*.h5)" = "two.train.h5 two.valid.h5"
+check "a sequence that an earlier part has" says "1 of the 1 in valid"
+prepare once --split-column fold --drop-duplicates "$work/two.csv" "$work/table.csv"
+check "dropped records keep the others' parts" \
+    test "$(names "$work/once.train.h5" | tr '\n' ' ')$(names "$work/once.valid.h5") $(names "$work/once.test.h5")" = \
+    "c1m1 c6m1 c4m1 c2m1"
+# texts are encoded by threads, and end after others have begun
+awk 'BEGIN { print "record,fold,text"
+    for (i = 1; i <= 300; i++)
+        printf "c%dm1,%s,%s\n", i, i % 7 == 0 ? "test" : "train", i % 5 == 0 ? "" : "a text of its own" }' >"$work/texts.csv"
+"$CISTRON" prepare --tokenizer "$abs_top_srcdir/tests/golden/bpe_tiny" --split-column fold --threads 3 \
+    -o "$work/texts.h5" "$work/texts.csv" >"$work/out" 2>&1
+check "a column of texts" test $? -eq 0
+check "a column of texts: the parts" \
+    test "$(names "$work/texts.test.h5" | sort -V | tr '\n' ' ')" = "$(seq 7 7 300 | awk '$1 % 5 { printf "c%dm1 ", $1 }')"
+
 # -- Mistakes ----------------------------------------------------------------------------------------------------------
 # wrong WORDS ARGUMENTS...
 wrong()
@@ -111,4 +162,8 @@ wrong "other.tsv: names none of the records" --split a:0.5,b:0.5 --clusters "$wo
 wrong "empty.tsv: names no member" --split a:0.5,b:0.5 --clusters "$work/empty.tsv" "$work/p.fa"
 sed 's/.*\t/c1m1\t/' "$work/cluster.tsv" >"$work/same.tsv"
 wrong "part b would be empty" --split b:0.5,a:0.5 --clusters "$work/same.tsv" "$work/p.fa"
+sed 's/c4m1,valid/c4m1,holdout/' "$work/table.csv" >"$work/other.csv"
+wrong 'record number 4 has "holdout"; it must be train, valid' --split-column fold "$work/other.csv"
+wrong 'has no column "part" (--labels or --split-column)' --split-column part "$work/table.csv"
+wrong "--split and --split-column: give only one" --split-column fold --split a:0.5,b:0.5 "$work/table.csv"
 finish

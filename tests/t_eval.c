@@ -1,5 +1,6 @@
 /* Scores of FASTA records match transformers on the same windows to 1e-5 (tests/golden/make_eval.py), in batches of
- * several sizes, on the CPU executor and the oracle. Injected faults: another overlap, context, BOS or mask. */
+ * several sizes, on the CPU executor and the oracle, and have the same bits in a file of their own. Injected faults:
+ * another overlap, context, BOS or mask; results by the number of tokens of a batch. */
 #include "check.h"
 #include "inference_faults.h"
 
@@ -11,6 +12,7 @@
 #include "infer/words.h"
 
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 static char *golden_path(const char *ending)
@@ -23,6 +25,8 @@ struct way {
     int64_t context, overlap, windows; /* windows: at once */
     bool bos, mask;
     const char *expected; /* name in the golden file */
+    int64_t each;         /* tokens of a batch of short windows; 0: as many as of others */
+    const char *fasta;    /* NULL: the golden one */
 };
 
 struct run_outcome {
@@ -52,10 +56,10 @@ static struct run_outcome compare(const struct fasta_score *score, const json_t 
     return o;
 }
 
-static struct run_outcome run(struct comm *self, device_make *make_executor, const json_t *golden,
-                              const struct way *way)
+/* Scores a file; the caller destroys the result. */
+static struct fasta_score score_file(struct comm *self, device_make *make_executor, const struct way *way)
 {
-    char *checkpoint = golden_path("h5"), *fasta = golden_path("fa");
+    char *checkpoint = golden_path("h5"), *fasta = way->fasta != NULL ? memory_string(way->fasta) : golden_path("fa");
     struct inference *inference = memory_allocate(sizeof *inference);
     struct fasta_score score = {0};
     int code = inference_open(inference, self, checkpoint, make_executor);
@@ -73,19 +77,82 @@ static struct run_outcome run(struct comm *self, device_make *make_executor, con
                                                         .letter_case = "keep"}, /* as the golden does */
                                             .mask = way->mask,
                                             .tokens = tokens,
+                                            .short_tokens = way->each > 0 ? way->each : tokens,
                                             .windows_at_once = at_once,
                                             .teams = inference->teams,
                                             .team = inference->team};
     if (code == ERROR_NONE)
         code = score_run(&score, self, &inference->engine, &settings);
     CHECK(code == ERROR_NONE);
-    struct run_outcome o = compare(&score, json_object_get(golden, way->expected));
-    score_destroy(&score);
     inference_close(inference);
     memory_free(inference);
     free(checkpoint);
     free(fasta);
+    return score;
+}
+
+static struct run_outcome run(struct comm *self, device_make *make_executor, const json_t *golden,
+                              const struct way *way)
+{
+    struct fasta_score score = score_file(self, make_executor, way);
+    struct run_outcome o = compare(&score, json_object_get(golden, way->expected));
+    score_destroy(&score);
     return o;
+}
+
+/* Writes the records of the golden file to files of their own: PREFIX0.fa, PREFIX1.fa, ... Returns their number. */
+static int64_t write_alone(const char *prefix)
+{
+    char *fasta = golden_path("fa"), line[4096];
+    FILE *from = fopen(fasta, "r"), *to = NULL;
+    int64_t records = 0;
+    CHECK(from != NULL);
+    while (from != NULL && fgets(line, sizeof line, from) != NULL) {
+        if (line[0] == '>') {
+            char *path = memory_format("%s%lld.fa", prefix, (long long)records++);
+            if (to != NULL)
+                fclose(to);
+            CHECK((to = fopen(path, "w")) != NULL);
+            free(path);
+        }
+        fputs(line, to);
+    }
+    fclose(to);
+    fclose(from);
+    free(fasta);
+    return records;
+}
+
+/* A record's loss has the same bits in a file of its own, on an executor whose results depend on the number of tokens
+ * of a batch. Records without sequence are left out. */
+static void test_alone(struct comm *self)
+{
+    char folder[] = "/tmp/cistron-eval-XXXXXX";
+    struct way way = {512, 200, 2, false, true, "plain", .each = 128};
+    planted.fault = BY_TOKENS;
+    CHECK(mkdtemp(folder) != NULL);
+    char *prefix = memory_format("%s/record", folder);
+    struct fasta_score all = score_file(self, make_planted, &way);
+    planted.cpu->class->destroy(planted.cpu);
+    int64_t compared = 0;
+    for (int64_t r = 0, records = write_alone(prefix); r < records; r++) {
+        char *path = memory_format("%s%lld.fa", prefix, (long long)r);
+        way.fasta = path;
+        if (all.records[r].length > 0) {
+            struct fasta_score own = score_file(self, make_planted, &way);
+            planted.cpu->class->destroy(planted.cpu);
+            CHECK(own.count == 1 && own.records[0].loss == all.records[r].loss);
+            compared += own.records[0].loss != 0;
+            score_destroy(&own);
+        }
+        remove(path);
+        free(path);
+    }
+    CHECK(compared > 6);
+    score_destroy(&all);
+    remove(folder);
+    free(prefix);
+    planted.fault = NO_FAULT;
 }
 
 static void agree(struct comm *self, device_make *make_executor, const json_t *golden, struct way way)
@@ -156,16 +223,17 @@ int main(void)
     CHECK(golden != NULL);
     struct comm *self = comm_self();
     for (int64_t windows = 1; windows <= 9; windows += 4) {
-        agree(self, cpu_executor_make, golden, (struct way){512, 200, windows, false, true, "plain"});
-        agree(self, cpu_executor_make, golden, (struct way){512, 200, windows, true, true, "bos"});
-        agree(self, cpu_executor_make, golden, (struct way){512, 200, windows, false, false, "no_mask"});
+        agree(self, cpu_executor_make, golden, (struct way){512, 200, windows, false, true, "plain", 0, NULL});
+        agree(self, cpu_executor_make, golden, (struct way){512, 200, windows, true, true, "bos", 0, NULL});
+        agree(self, cpu_executor_make, golden, (struct way){512, 200, windows, false, false, "no_mask", 0, NULL});
     }
-    agree(self, make_oracle, golden, (struct way){512, 200, 2, false, true, "plain"});
-    notice(self, golden, "overlap one smaller", (struct way){512, 199, 3, false, true, "plain"});
-    notice(self, golden, "overlap one larger", (struct way){512, 201, 3, false, true, "plain"});
-    notice(self, golden, "context one smaller", (struct way){511, 200, 3, false, true, "plain"});
-    notice(self, golden, "BOS where none belongs", (struct way){512, 200, 3, true, true, "plain"});
-    notice(self, golden, "mask forgotten", (struct way){512, 200, 3, false, false, "plain"});
+    agree(self, make_oracle, golden, (struct way){512, 200, 2, false, true, "plain", 0, NULL});
+    notice(self, golden, "overlap one smaller", (struct way){512, 199, 3, false, true, "plain", 0, NULL});
+    notice(self, golden, "overlap one larger", (struct way){512, 201, 3, false, true, "plain", 0, NULL});
+    notice(self, golden, "context one smaller", (struct way){511, 200, 3, false, true, "plain", 0, NULL});
+    notice(self, golden, "BOS where none belongs", (struct way){512, 200, 3, true, true, "plain", 0, NULL});
+    notice(self, golden, "mask forgotten", (struct way){512, 200, 3, false, false, "plain", 0, NULL});
+    test_alone(self);
     json_decref(golden);
     comm_destroy(self);
     free(path);

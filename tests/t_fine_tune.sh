@@ -64,6 +64,49 @@ check "frozen: a plan" test $? -eq 0
 refused "a frozen trunk and a tied head" 'key train.freeze = "trunk": not with a tied head' train deck.cfg \
     data.train=esm2.store.h5 model.initialise_from=esm2.h5 output.folder=odd train.freeze=trunk
 
+# LoRA, of ESM-2 with its tied head.
+adapted()
+{
+    ranks 2 train deck.cfg data.train=esm2.store.h5 model.initialise_from="$work/esm2.h5" lora.rank=4 optimizer.lr=0.01 "$@"
+}
+# loss_of FILE: of the proteins
+loss_of()
+{
+    "$CISTRON" eval --force --checkpoint "$1" --fasta protein.fa -o scores.json >out 2>&1
+    sed -n 's/.*"token_weighted_ce_loss": \([0-9.]*\),/\1/p' scores.json | cut -c 1-8
+}
+adapted output.folder=lora parallel.shard=full train.steps=6
+check "LoRA: trained on 2 ranks" codes_are 0 2
+check "LoRA: starts with the loss of its base" test "$(losses lora | head -n 1 | cut -c 1-8)" = \
+    "$(first_loss esm2.store.h5 esm2.h5 | cut -c 1-8)"
+adapted output.folder=lora.again parallel.shard=full train.steps=3
+adapted output.folder=lora.again parallel.shard=full train.steps=6
+check "LoRA: a restart ends with 0" codes_are 0 2
+check "LoRA: a restart has the same bits" cmp lora/final_model/model.safetensors lora.again/final_model/model.safetensors
+check "LoRA: an export says that adapters are merged" says "with the adapters merged"
+"$CISTRON" import lora/final_model -o merged.h5 >out 2>&1
+check "LoRA: merged, the loss is the same" test "$(loss_of merged.h5)" = "$(loss_of lora)"
+check "LoRA: and not that of the base" test "$(loss_of merged.h5)" != "$(loss_of esm2.h5)"
+"$CISTRON" plan deck.cfg data.train=esm2.store.h5 model.initialise_from=esm2.h5 lora.rank=4 >out 2>&1
+check "LoRA: a plan has the number of trained parameters" test \
+    "$(sed -n 's/^ *trained parameters *//p' out)" = \
+    "$("$CISTRON" inspect lora/step_00000006.h5 | sed -n 's/^ *optim\/m tensors .* elements //p')"
+adapted output.folder=lora train.steps=7 lora.rank=2
+check "LoRA: another rank on a restart: code 2" codes_are 2 2
+check "LoRA: is refused with the key" says "key lora.rank: 4 in the checkpoint, 2 now"
+"$CISTRON" train deck.cfg data.train=esm2.store.h5 model.initialise_from=lora lora.rank=4 output.folder=lora.more >out 2>&1
+check "LoRA: a new run goes on with the adapters" test "$(losses lora.more | head -n 1)" != "$(losses lora | head -n 1)"
+refused "LoRA: adapters, and a run without them" "key lora.rank: the file has adapters of rank 4" train deck.cfg \
+    data.train=esm2.store.h5 model.initialise_from=lora output.folder=odd
+refused "LoRA: adapters of other settings" "key lora.alpha: 8 in the file, 9 in the deck" train deck.cfg \
+    data.train=esm2.store.h5 model.initialise_from=lora output.folder=odd lora.rank=4 lora.alpha=9
+refused "LoRA: an unknown target" 'key lora.targets: "q_proj" is not a linear layer of a block of ESM-2' train deck.cfg \
+    data.train=esm2.store.h5 model.initialise_from=esm2.h5 output.folder=odd lora.rank=4 lora.targets=q_proj
+refused "LoRA: a target outside of blocks too" 'key lora.targets: "dense" also means lm_head.dense' train deck.cfg \
+    data.train=esm2.store.h5 model.initialise_from=esm2.h5 output.folder=odd lora.rank=4 lora.targets=dense
+refused "LoRA: optimizer state of a base" "has no adapters, and so no optimizer state of adapters" train deck.cfg \
+    data.train=esm2.store.h5 model.initialise_from=esm2 output.folder=odd lora.rank=4 model.initialise_optimizer=true
+
 # tensor FILE NAME: the bytes of a tensor in a safetensors file, in hexadecimal.
 tensor()
 {
@@ -148,9 +191,9 @@ check "an older model in a newer folder is noticed" cmp newest/model.safetensors
 
 # what no folder can say is refused before a step is done
 ranks 2 train deck.cfg data.train=esm2.store.h5 output.folder=odd model.family=esm2 model.layers=1 model.hidden=32 \
-    model.ffn=64 model.heads=4 model.vocabulary=64
+    model.ffn=64 model.heads=4 model.norm_zero_centered=true
 check "a model that cannot be exported: code 2" codes_are 2 2
-check "names both keys" says "key checkpoint.export_final = true: not for this model: key model.vocabulary = 64"
+check "names both keys" says "key checkpoint.export_final = true: not for this model: key model.norm_zero_centered = true"
 ranks 2 train deck.cfg data.train=esm2.store.h5 output.folder=odd checkpoint.at_end=false model.family=esm2 model.layers=1 \
     model.hidden=32 model.ffn=64 model.heads=4
 check "a folder of no final model: code 2" codes_are 2 2

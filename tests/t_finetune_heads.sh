@@ -1,7 +1,8 @@
 #!/bin/bash
 # Labels of CSV, Parquet and FASTA become a store's, and heads for sequences (classes, numbers, mean) and tokens learn
-# them from a pretrained model: losses fall, depend on neither ranks nor layouts, and restarts are exact. A new head is
-# logged; another one, labels of another kind, and what a head does not do are refused.
+# them from a pretrained model: losses fall, depend on neither ranks nor layouts, and restarts are exact. transformers
+# loads exported heads with the same loss and metrics, and they are imported. Early stopping ends a run for good. A new head is logged; another one, half a head, labels
+# of another kind, and what a head does not do are refused.
 . "$abs_top_srcdir/tests/lib.sh"
 cd "$work" || exit 1
 awk 'BEGIN { srand(3); split("KRH DEN ILVM", groups, " "); split("basic acid greasy", names, " ")
@@ -66,7 +67,7 @@ check "skipped" says "1 record without a label skipped (--skip-bad)"
 bad "an unknown class" "the class \"greasy\", which --classes does not name" --labels kind --classes basic,acid p.csv
 bad "not numbers" "is not a number that fp32 has" --labels kind --label-kind number p.csv
 bad "too few labels" "tokens, but" --labels kind --label-kind token p.csv
-bad "no column" "has no column \"colour\" (--labels). It has: id, sequence, kind, share, shape" --labels colour p.csv
+bad "no column" "has no column \"colour\" (--labels or --split-column). It has: id, sequence, kind, share, shape" --labels colour p.csv
 bad "a kind" "--label-kind kind: must be class, number or token" --labels kind --label-kind kind p.csv
 bad "two fields" "must name one field" --labels kind,share p.csv
 bad "Megatron" "--labels: not with --format megatron" --labels kind --format megatron p.csv
@@ -92,7 +93,7 @@ tune()
     shift 3
     rm -rf "$name"
     ranks "$count" train deck.cfg model.initialise_from=lm data.train="$store.train.h5" data.valid="$store.valid.h5" \
-        output.folder="$name" "$@"
+        output.folder="$name" validation.rows=0 "$@"
 }
 # falls FOLDER FACTOR: the last validation's loss is below the first step's by this factor
 falls()
@@ -135,12 +136,32 @@ for kind in class number token; do
     done
 done
 
+# -- Weights of classes ------------------------------------------------------------------------------------------------
+# shellcheck disable=SC2086
+{
+    tune plain_loss class 1 $class train.steps=1
+    tune balanced class 1 $class train.steps=1 train.class_weights=balanced
+    tune equal class 1 $class train.steps=1 "train.class_weights=3, 3, 3"
+    tune acid class 1 $class train.steps=1 train.class_weights=1e9,1,1
+    tune other class 2 $class train.steps=1 train.class_weights=1e9,1,1
+}
+loss_of()
+{
+    losses "$1" | head -n 1
+}
+check "equal weights change nothing" close_losses <(loss_of plain_loss) <(loss_of equal) 1e-6
+check "balanced weights do" test "$(loss_of plain_loss)" != "$(loss_of balanced)"
+check "a little: each class has about a third" close_losses <(loss_of plain_loss) <(loss_of balanced) 0.1
+check "weights are of classes" test "$(loss_of acid)" != "$(loss_of plain_loss)"
+check "on two ranks too" close_losses <(loss_of acid) <(loss_of other) 1e-6
+
 # -- Restarts ----------------------------------------------------------------------------------------------------------
 # shellcheck disable=SC2086
 tune whole class 1 $class train.freeze=trunk train.steps=8 checkpoint.every=4
-cp -r whole half && rm half/step_00000008* half/final_model*
+cp -r whole half && rm half/step_00000008* half/final_model* half/log.jsonl
 ranks 1 train deck.cfg model.initialise_from=lm data.train=class.train.h5 data.valid=class.valid.h5 output.folder=half \
     $class train.freeze=trunk train.steps=8 checkpoint.every=4
+check "restarted" codes_are 0 1
 check "a restart has the same digest" test -n "$(digest half 8)" -a "$(digest half 8)" = "$(digest whole 8)"
 # shellcheck disable=SC2086
 tune again class 1 $class model.initialise_from=class train.steps=2
@@ -149,6 +170,81 @@ check "and begins where it was" awk 'NR == FNR { last = $2; next } FNR == 1 { ex
     <(losses class | tail -n 1) <(losses again)
 "$CISTRON" embed --checkpoint class --fasta p.fa -o e.h5 >out 2>&1
 check "its states are embedded" test $? -eq 0
+
+# -- Metrics and early stopping ----------------------------------------------------------------------------------------
+# metrics FOLDER: of its validations
+metrics()
+{
+    sed -n 's/.*"event":"validation",\("step":[0-9]*\).*"labels":[0-9]*,\(.*\),"seconds".*/\1 \2/p' "$1/log.jsonl" |
+        sed 's/\(\.[0-9]\{5\}\)[0-9]*/\1/g'
+}
+for kind in class number; do
+    keys=$class
+    [ $kind = number ] && keys=$numbers
+    # shellcheck disable=SC2086
+    tune one $kind 1 $keys train.steps=6 validation.every=3
+    # shellcheck disable=SC2086
+    tune two $kind 2 $keys train.steps=6 validation.every=3 parallel.context=2
+    check "$kind: metrics of two validations" test "$(metrics one | wc -l)" -eq 2
+    check "$kind: two ranks have one rank's" test "$(metrics one)" = "$(metrics two)"
+done
+check "they are printed" grep -qE 'nats over [0-9]+ labels, Spearman -?0\.[0-9]{4}, R2 -?0' out
+# shellcheck disable=SC2086
+tune early class 1 $class train.steps=60 validation.every=4 validation.metric=accuracy validation.patience=2 \
+    checkpoint.keep_best=true
+check "early stopping" says "early stopping: no validation was better than that of step"
+ended=$(sed -n 's/^# *\([0-9]*\) early stopping.*/\1/p' out)
+check "it ends there, with a final model" test -e early/final_model.h5 -a -e "early/step_$(printf %08d "$ended").h5"
+best=$(sed -n 's/.*better than that of step \([0-9]*\) .*/\1/p' out)
+check "after two validations" test "$ended" -eq $((best + 8))
+check "the best checkpoint is kept" test -e "early/step_$(printf %08d "$best").h5"
+ranks 1 train deck.cfg model.initialise_from=lm data.train=class.train.h5 data.valid=class.valid.h5 output.folder=early \
+    validation.rows=0 $class train.steps=60 validation.every=4 validation.metric=accuracy validation.patience=2 \
+    checkpoint.keep_best=true
+check "a resumed run has ended too" codes_are 0 1
+check "at the same step" test "$(tail -n 1 <(losses early) | cut -d ' ' -f 1)" -le "$ended"
+"$CISTRON" report early >out 2>&1
+check "the report has the metrics" grep -qE '^accuracy +[01]\.[0-9]{4} in the validation at step' out
+
+# -- transformers ------------------------------------------------------------------------------------------------------
+awk 'BEGIN { srand(4); print "sequence,kind"; for (r = 0; r < 120; r++) { c = int(2 * rand()); s = ""
+    for (i = 0; i < 40; i++) s = s substr(c ? "GGCCAT" : "AATTGC", 1 + int(6 * rand()), 1); print s "," (c ? "rich" : "poor") } }' >bases.csv
+"$CISTRON" prepare --tokenizer nucleotide --field sequence --labels kind --split train:0.75,valid:0.25 -o bases.h5 bases.csv >out 2>&1
+ranks 1 train deck.cfg model.layers=2 model.hidden=32 model.ffn=64 model.heads=4 model.kv_heads=2 model.head=sequence \
+    model.num_labels=2 data.train=bases.train.h5 data.valid=bases.valid.h5 output.folder=bases validation.rows=0
+check "a Llama from nothing" codes_are 0 1
+python=$(transformers_python)
+compared=0
+for kind in class number token bases; do
+    "$CISTRON" export --checkpoint $kind -o hf_$kind >out 2>&1
+    check "$kind: exported" test $? -eq 0
+    "$CISTRON" import hf_$kind -o hf_$kind.h5 >out 2>&1
+    check "$kind: imported" test $? -eq 0
+    "$CISTRON" train deck.cfg model.initialise_from=hf_$kind.h5 data.train=$kind.train.h5 output.folder=back_$kind train.steps=1 >out 2>&1
+    "$CISTRON" train deck.cfg model.initialise_from=$kind/final_model.h5 data.train=$kind.train.h5 output.folder=own_$kind train.steps=1 >out 2>&1
+    check "$kind: the same model" test -n "$(losses back_$kind)" -a "$(losses back_$kind)" = "$(losses own_$kind)"
+    "$python" "$abs_top_srcdir/tests/interop/heads.py" hf_$kind $kind.valid.h5 $kind/log.jsonl >python.out 2>&1
+    code=$?
+    [ $code -eq 77 ] && continue
+    compared=$((compared + 1))
+    [ $code -eq 0 ] || sed 's/^/    | /' python.out >&2
+    check "$kind: transformers has the same loss and metrics" test $code -eq 0
+done
+[ $compared -eq 4 ] || echo "not compared with transformers: $(tail -n 1 python.out)"
+sed 's/"classifier.out_proj.bias"/"classifier.out_proj.tilt"/' hf_class/model.safetensors >half.safetensors
+cp -r hf_class half_hf && cp half.safetensors half_hf/model.safetensors
+# no TEXT SAYS ARGUMENTS...
+no()
+{
+    local text=$1 words=$2
+    shift 2
+    "$CISTRON" "$@" -o no >out 2>&1
+    check "$text: exit code 2" test $? -eq 2
+    check "$text: is said" says "$words"
+}
+no "half a head" "classifier.out_proj.bias: is missing; the model has it as [3]" import half_hf
+no "a mean" "key model.pooling: EsmForSequenceClassification reads the first token of a sequence" export --checkpoint mean
+no "a head in BioNeMo's dialect" "key model.head: BioNeMo has no class" export --checkpoint class --dialect te
 
 # -- Refusals ----------------------------------------------------------------------------------------------------------
 "$CISTRON" prepare --tokenizer amplify --field sequence --labels kind -o amplify.h5 p.csv >out 2>&1
@@ -177,6 +273,14 @@ start="train deck.cfg model.initialise_from=lm output.folder=no"
         model.family=amplify model.layers=2 model.hidden=32 model.ffn=64 model.heads=4 $class data.train=amplify.h5
     refused "moments of a new head" "key model.initialise_optimizer = true: not with a new head" \
         $start $class data.train=class.train.h5 model.initialise_optimizer=true
+    refused "a metric that the head does not have" "key validation.metric = \"auc\": the model has loss, accuracy, f1 and mcc" \
+        $start $class data.train=class.train.h5 validation.metric=auc
+    refused "too few weights" "must be \"balanced\", or a positive number for each of 3 classes" \
+        $start $class data.train=class.train.h5 train.class_weights=1,2
+    refused "weights of numbers" "key train.class_weights: needs a fine-tuning head that learns classes" \
+        $start $numbers data.train=number.train.h5 train.class_weights=balanced
+    refused "patience without validations" "key validation.patience = 3: needs validation.every" \
+        $start $class data.train=class.train.h5 validation.patience=3
     refused "scores of a head" "has a fine-tuning head (model.head) instead of a language-model head" \
         eval --checkpoint class --fasta p.fa -o no.json
 }

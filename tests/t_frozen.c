@@ -1,8 +1,9 @@
-/* Training with a frozen trunk. The head has the losses and gradients, to the bit, of a training of everything, until
- * an update; no weight of the trunk changes; the trunk has no backward, remainders, gradients or moments. Every
- * sharding level, tensor, context and pipeline ranks, bf16, 8 bits, offload, recompute and replays give the training of
- * one rank. A checkpoint has no moments of the trunk, continues to the bit, and does not become a training of
- * everything. Injected faults: lost sums of gradients, and a gather of frozen weights that is lost.
+/* Training with a frozen trunk, and with LoRA. With a frozen trunk the head has the losses and gradients, to the bit,
+ * of a training of everything, until an update. No frozen weight changes; frozen units have no remainders, gradients or
+ * moments, and a frozen trunk no backward. Every sharding level, tensor, context and pipeline ranks, bf16, 8 bits,
+ * offload, recompute and replays give the training of one rank. A checkpoint has no moments of frozen units, continues
+ * to the bit, and does not become a training of everything. Injected faults: lost sums of gradients, and a gather of
+ * frozen weights that is lost.
  *
  * ranks: 4 */
 #include "checkpoints.h"
@@ -15,13 +16,21 @@
 #include <mpi.h>
 
 static struct executor *cpu;
+static bool adapts; /* LoRA; else a frozen trunk */
+
+static struct form freezing(struct form form)
+{
+    form.frozen = !adapts;
+    form.adapted = adapts;
+    return form;
+}
 
 /* -- One rank ----------------------------------------------------------------------------------------------------- */
 
-/* Launches that only a backward of blocks has. */
+/* Launches that only a backward of blocks has, and with LoRA of the embedding. */
 static void count_backward(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
 {
-    *(int *)wrapper->self += op == OP_ATTENTION_BACKWARD || op == OP_EMBEDDING_BACKWARD;
+    *(int *)wrapper->self += (op == OP_ATTENTION_BACKWARD && !adapts) || op == OP_EMBEDDING_BACKWARD;
     wrapper_pass(wrapper, stream, op, args);
 }
 
@@ -31,7 +40,7 @@ static void gather_weights(struct team *team, float **weights)
     CHECK(team_gather(team, TEAM_WEIGHT, *weights));
 }
 
-/* Compares the trunk (trained = false) or the head, parameter by parameter. */
+/* Compares what is frozen (trained = false) or what is trained, parameter by parameter. */
 static bool same_units(const struct model *model, const float *a, const float *b, bool trained)
 {
     bool same = true;
@@ -67,8 +76,8 @@ static void check_memory(const struct team *team)
 static void test_one(enum toy_kind kind, enum dtype compute)
 {
     const struct layout layout = {.context = 1, .shard = 1};
-    struct form form = {
-        .kind = kind, .packed = true, .micro_batches = 2, .compute = compute, .slots = 1, .frozen = true};
+    struct form form =
+        freezing((struct form){.kind = kind, .packed = true, .micro_batches = 2, .compute = compute, .slots = 1});
     struct team frozen, all;
     struct wrapper wrapper;
     struct comm *self = comm_self();
@@ -76,7 +85,7 @@ static void test_one(enum toy_kind kind, enum dtype compute)
     float *before, *after;
     wrapper_create(&wrapper, cpu, count_backward, &backwards);
     team_create(&frozen, self, &wrapper.executor, &layout, &form);
-    form.frozen = false;
+    form.frozen = form.adapted = false;
     form.gathers = true; /* not tied either */
     team_create(&all, self, cpu, &layout, &form);
     check_memory(&frozen);
@@ -84,8 +93,8 @@ static void test_one(enum toy_kind kind, enum dtype compute)
     struct run_outcome of_frozen = team_train(&frozen), of_all = team_train(&all);
     gather_weights(&frozen, &after);
     CHECK(backwards == 0);
-    CHECK(of_frozen.losses[0] == of_all.losses[0] && of_frozen.norms[0] < of_all.norms[0]);
-    CHECK(same_units(&frozen.whole, of_frozen.first, of_all.first, true));
+    CHECK(adapts || (of_frozen.losses[0] == of_all.losses[0] && of_frozen.norms[0] < of_all.norms[0]));
+    CHECK(adapts || same_units(&frozen.whole, of_frozen.first, of_all.first, true));
     CHECK(same_units(&frozen.whole, before, after, false) && !same_units(&frozen.whole, before, after, true));
     CHECK(of_frozen.losses[TEAM_STEPS - 1] != of_all.losses[TEAM_STEPS - 1]);
     memory_free(before);
@@ -113,8 +122,8 @@ static bool is_equal(struct executor *executor, const struct layout *layout, con
 static void test_shardings(void)
 {
     for (int kind = 0; kind < TOY_KINDS; kind++) {
-        struct form form = {
-            .kind = kind, .packed = true, .micro_batches = 2, .slots = 1, .frozen = true, .poisoned = true};
+        struct form form =
+            freezing((struct form){.kind = kind, .packed = true, .micro_batches = 2, .slots = 1, .poisoned = true});
         struct run_outcome alone = train_alone(world, cpu, &form, false);
         for (int i = 0; i < TEAM_SHARDINGS; i++)
             for (int shard = 2; shard <= 4; shard += 2) {
@@ -141,9 +150,9 @@ static void test_others(void)
                                         {.kind = TOY_ESM2, .recompute = DECK_RECOMPUTE_FULL, .poisoned = true},
                                         {.kind = TOY_AMPLIFY, .recompute = DECK_RECOMPUTE_QKV}};
     for (int i = 0; i < LENGTH(forms); i++) {
-        struct form form = forms[i];
+        struct form form = freezing(forms[i]);
         form.layers = 4;
-        form.packed = form.frozen = true;
+        form.packed = true;
         form.micro_batches = 4;
         form.slots = 1;
         struct run_outcome alone = train_alone(world, cpu, &form, false);
@@ -153,19 +162,29 @@ static void test_others(void)
     }
 }
 
+/* The MLP in slices of tokens gives the same training with adapters. */
+static void test_slices(void)
+{
+    struct form form = {.kind = TOY_LLAMA, .packed = true, .micro_batches = 2, .slots = 1, .adapted = true};
+    const struct layout layout = {.context = 1, .shard = 2, .sharding.level = SHARD_GRADIENTS};
+    struct run_outcome alone = train_alone(world, cpu, &form, false);
+    form.mlp_tokens = 40;
+    CHECK(is_equal(cpu, &layout, &form, &alone, true));
+    outcome_destroy(&alone);
+}
+
 /* Stages of a pipeline have one rank's micro-batches, so that roundings are the same. */
 static void test_rounding(void)
 {
     static const int recipes[] = {DECK_RECIPE_NONE, DECK_RECIPE_DELAYED, DECK_RECIPE_BLOCK};
     for (int i = 0; i < LENGTH(recipes); i++) {
-        const struct form form = {.kind = TOY_LLAMA,
-                                  .layers = 4,
-                                  .packed = true,
-                                  .micro_batches = 4,
-                                  .slots = 1,
-                                  .compute = DTYPE_BF16,
-                                  .recipe = recipes[i],
-                                  .frozen = true};
+        const struct form form = freezing((struct form){.kind = TOY_LLAMA,
+                                                        .layers = 4,
+                                                        .packed = true,
+                                                        .micro_batches = 4,
+                                                        .slots = 1,
+                                                        .compute = DTYPE_BF16,
+                                                        .recipe = recipes[i]});
         struct run_outcome alone = train_alone(world, cpu, &form, false);
         CHECK(is_equal(cpu, &others[LENGTH(others) - 1], &form, &alone, true));
         outcome_destroy(&alone);
@@ -189,7 +208,7 @@ static void lose(struct wrapper *wrapper, struct stream *stream, enum op op, con
 static void test_faults(void)
 {
     static const enum op lost[] = {OP_ALL_GATHER, OP_REDUCE_SCATTER};
-    const struct form form = {.kind = TOY_LLAMA, .packed = true, .micro_batches = 2, .slots = 1, .frozen = true};
+    const struct form form = freezing((struct form){.kind = TOY_LLAMA, .packed = true, .micro_batches = 2, .slots = 1});
     const struct layout layout = {.context = 1, .shard = 4, .sharding.level = SHARD_FULL};
     struct run_outcome alone = train_alone(world, cpu, &form, false);
     for (int i = 0; i < LENGTH(lost); i++) {
@@ -220,12 +239,18 @@ static void test_files(enum dtype compute)
 {
     struct model_settings settings = toy_settings(TOY_LLAMA);
     struct training saved, restarted, whole;
-    settings.freeze = DECK_FREEZE_TRUNK;
+    settings.freeze = adapts ? DECK_FREEZE_NONE : DECK_FREEZE_TRUNK;
+    if (adapts) {
+        settings.lora = (struct lora_settings){.rank = 2, .alpha = 4};
+        CHECK(lora_read_targets(&settings.lora, settings.family, "q_proj,v_proj,down_proj") == ERROR_NONE);
+    }
     training_create(&saved, world, &settings, compute);
     train(&saved, 2);
     char *path = save_step(&saved);
     CHECK(file_has(path, "model/model.embed_tokens.weight") && !file_has(path, "optim/m/model.embed_tokens.weight"));
-    CHECK(file_has(path, "optim/m/lm_head.weight") && file_has(path, "optim/v/model.norm.weight"));
+    CHECK(file_has(path, "optim/m/lm_head.weight") == !adapts &&
+          file_has(path, "optim/v/model.norm.weight") == !adapts);
+    CHECK(file_has(path, "optim/v/model.layers.1.mlp.down_proj.lora_B.weight") == adapts);
     training_create(&restarted, world, &settings, compute);
     engine_initialise(&restarted.toy.engine, 99);
     CHECK(checkpoint_read(world, &restarted.toy.engine, path, true) == ERROR_NONE);
@@ -233,11 +258,13 @@ static void test_files(enum dtype compute)
     CHECK(train(&saved, 2) == train(&restarted, 2));
     CHECK(same_bits(&saved.toy.engine, &restarted.toy.engine));
     settings.freeze = DECK_FREEZE_NONE;
+    settings.lora.rank = 0;
     training_create(&whole, world, &settings, compute);
     CHECK(checkpoint_read(world, &whole.toy.engine, path, true) == ERROR_USER);
     CHECK(world->rank != 0 || strstr(error_printed(), "/optim/m/model.embed_tokens.weight: is missing") != NULL);
     error_clear();
-    CHECK(checkpoint_read(world, &whole.toy.engine, path, false) == ERROR_NONE);
+    CHECK(checkpoint_read(world, &whole.toy.engine, path, false) == (adapts ? ERROR_USER : ERROR_NONE));
+    error_clear();
     training_destroy(&whole);
     training_destroy(&restarted);
     training_destroy(&saved);
@@ -250,16 +277,20 @@ int main(int argc, char **argv)
     world = comm_open_mpi();
     cpu = cpu_executor_create(1);
     folder = rank_folder_create(world, "t_frozen");
-    for (int kind = 0; kind < TOY_KINDS; kind++) {
-        test_one((enum toy_kind)kind, DTYPE_F32);
-        test_one((enum toy_kind)kind, DTYPE_BF16);
+    for (int mode = 0; mode < 2; mode++) {
+        adapts = mode == 1;
+        for (int kind = 0; kind < TOY_KINDS; kind++) {
+            test_one((enum toy_kind)kind, DTYPE_F32);
+            test_one((enum toy_kind)kind, DTYPE_BF16);
+        }
+        test_shardings();
+        test_others();
+        test_rounding();
+        test_faults();
+        test_files(DTYPE_F32);
+        test_files(DTYPE_BF16);
     }
-    test_shardings();
-    test_others();
-    test_rounding();
-    test_faults();
-    test_files(DTYPE_F32);
-    test_files(DTYPE_BF16);
+    test_slices();
     rank_folder_remove(world, folder);
     cpu->class->destroy(cpu);
     comm_destroy(world);

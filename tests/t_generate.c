@@ -143,7 +143,7 @@ static void recompute(struct engine *e, const int32_t *tokens, int64_t count, do
     batch.segment_length[0] = (int32_t)count;
     engine_score(e, &batch, losses);
     batch_destroy(&batch);
-    struct tensor all = lm_head_logits(&e->execution, &e->model->units[e->model->unit_count - 1], count);
+    struct tensor all = lm_head_logits(&e->execution, model_head(e->model), count);
     for (int64_t v = 0; v < e->model->settings.vocabulary; v++)
         logits[v] = tensor_get(&all, count - 1, v);
 }

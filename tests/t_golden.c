@@ -33,7 +33,11 @@ static const char *const cases[] = {"llama_gqa_padded",
                                     "esm2_tanh",
                                     "esm2_pad",
                                     "amplify_packed",
-                                    "amplify_pad"};
+                                    "amplify_pad",
+                                    "llama_lora",
+                                    "llama_lora_tied",
+                                    "esm2_lora",
+                                    "amplify_lora"};
 enum { CASES = sizeof cases / sizeof cases[0] };
 
 struct bounds {
@@ -66,6 +70,9 @@ enum mutation {
     PADDED_RATIO,
     ROW_RATIO,
     PADDING_TRAINED,
+    NO_FACTOR,
+    NO_ADAPTER,
+    NO_ADAPTER_GRADIENT,
     MUTATIONS
 };
 static const char *const mutation_names[MUTATIONS] = {"none",
@@ -87,7 +94,10 @@ static const char *const mutation_names[MUTATIONS] = {"none",
                                                       "token dropout left out",
                                                       "ratio of padded row",
                                                       "ratio of packed row",
-                                                      "padding trained"};
+                                                      "padding trained",
+                                                      "LoRA's factor left out",
+                                                      "adapters left out",
+                                                      "adapters in dx left out"};
 
 struct planted {
     enum mutation mutation;
@@ -144,6 +154,12 @@ static void mutate(struct wrapper *wrapper, struct stream *stream, enum op op, c
         return;
     }
     memcpy(&a, args, op_info(op)->args_bytes);
+    if (op == OP_MULTIPLY && mutation == NO_FACTOR)
+        return;
+    /* only adapters add a product to a tensor: to outputs of B transposed, and to input gradients */
+    if (op == OP_GEMM && a.gemm.c.data == a.gemm.d.data &&
+        mutation == (a.gemm.transpose_b ? NO_ADAPTER : NO_ADAPTER_GRADIENT))
+        return;
     if (op == OP_ROPE && mutation == NO_ROPE)
         return;
     if (op == OP_ROPE && mutation == ROPE_FORM)
@@ -368,6 +384,9 @@ static bool reads_padding(const struct batch *b, int64_t padding)
 static bool applies(const struct golden *g, enum mutation mutation)
 {
     const struct family *family = g->settings.family;
+    const bool of_adapters = mutation >= NO_FACTOR;
+    if (of_adapters || g->settings.lora.rank > 0) /* the other mutations have models without adapters */
+        return of_adapters && g->settings.lora.rank > 0;
     switch (mutation) {
     case NO_SCALING:
         return g->settings.rope.factor > 1;

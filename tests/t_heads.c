@@ -222,7 +222,7 @@ struct outcome {
 /* Returns the distance of the logits of labelled rows, in order, from the file's. */
 static double logits_distance(const struct head_file *f, struct engine *engine)
 {
-    const struct unit *head = &engine->model->units[engine->model->unit_count - 1];
+    const struct unit *head = model_head(engine->model);
     const struct tensor outputs = task_head_outputs(&engine->execution, head);
     const struct tensor labels = task_head_labels(&engine->execution, head);
     struct tensor got = fetch(&engine->streams[0], &outputs), of = fetch(&engine->streams[0], &labels);

@@ -113,6 +113,30 @@ for tokens in nucleotide_mask esm2; do
     done
 done
 
+# a table of k-mers, as the Nucleotide Transformer has: masked and causal models of text tokenizers
+mkdir kmers
+printf '%s\n' '<unk>' '<pad>' '<mask>' '<cls>' {A,C,G,T}{A,C,G,T}{A,C,G,T} A C G T N '<eos>' >kmers/vocab.txt
+echo '{"tokenizer_class": "EsmTokenizer"}' >kmers/tokenizer_config.json
+awk '/^>/ { next } { print }' nucleotide_mask.fa >kmers.txt
+"$CISTRON" prepare --tokenizer kmers --input-format lines --split train:0.9,valid:0.1 -o kmers.h5 kmers.txt >out 2>&1
+check "k-mers: prepared" says "3600 tokens"
+for objective in causal masked; do
+    run=kmers.$objective
+    ranks 1 train deck.cfg model.family=esm2 model.objective=$objective data.train=kmers.train.h5 \
+        data.valid=kmers.valid.h5 data.bos=true output.folder="$run"
+    check "$run: trains" codes_are 0 1
+    loss=$(sed -n 's/.*"event":"validation","step":150,"loss":\([^,]*\),.*/\1/p' "$run/log.jsonl")
+    check "$run: learns" below "$loss" 4.17 0.5 # ln 64 = 4.159
+    "$CISTRON" eval --checkpoint "$run" --input kmers.txt --input-format lines -o "$run.json" >out 2>&1
+    check "$run: eval" grep -q "\"objective\": \"$objective\"" "$run.json"
+    "$CISTRON" export --checkpoint "$run" -o "$run.hf" >out 2>&1
+    check "$run: exports the table" cmp kmers/vocab.txt "$run.hf/vocab.txt"
+    "$CISTRON" import "$run.hf" -o "$run.h5" >out 2>&1
+    check "$run: and imports it" says "tokenizer words-"
+done
+"$CISTRON" generate --checkpoint kmers.causal --prompt ACGTAC --tokens 5 --temperature 0 >out 2>&1
+check "k-mers: generates" grep -qE '^[ACGTN]{7,21}$' out
+
 # what does not fit
 "$CISTRON" prepare --tokenizer nucleotide -o plain.h5 nucleotide_mask.fa >out || exit 1
 refused "no mask token" "plain.h5 has nucleotide tokens without a mask token" train deck.cfg model.objective=masked \

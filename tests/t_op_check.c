@@ -126,6 +126,7 @@ static const struct sample samples[] = {
     SAMPLE(JOIN, join, "low-", .high = TENSOR(BF16, 1, 5), .low = TENSOR(I16, 1, 5), .to = TENSOR(F32, 1, 5)),
     SAMPLE(FILL, fill, "x.rows x.cols", .x = TENSOR(BF16, 7, 5)),
     SAMPLE(ADD, add, "", .from = TENSOR(BF16, 7, 5), .to = TENSOR(BF16, 7, 5)),
+    SAMPLE(MULTIPLY, multiply, "x.rows x.cols", .x = TENSOR(BF16, 7, 5), .factor = 2),
     SAMPLE(EXACT_ADD, exact_add, "", .from = TENSOR(F32, 1, 5), .to = TENSOR(F64, 1, 5), .quantum = 1, .most = 1),
     SAMPLE(EXACT_READ, exact_read, "", .from = TENSOR(F64, 1, 5), .to = TENSOR(F32, 1, 5)),
     SAMPLE(QUANTIZE, quantize, QUANTIZED_FREE "sum-", .x = TENSOR(BF16, 7, 5), .to = QUANTIZED(5),

@@ -517,6 +517,12 @@ static void test_moves(void)
                 struct fill_args fill = {.x = trial_matrix(trial, floats[from], rows, cols, strided, 1.0),
                                          .value = strided ? 0.1 : 0.0};
                 check_op_exact(trial, OP_FILL, &fill);
+                if (from < 2) {
+                    trial = trial_create("T %d %s, strided %d", (int)rows, dtype_name(floats[from]), strided);
+                    struct multiply_args multiply = {.x = trial_matrix(trial, floats[from], rows, cols, strided, 100.0),
+                                                     .factor = strided ? 0.75 : 1.625};
+                    check_op(trial, OP_MULTIPLY, &multiply);
+                }
                 for (int to = 0; to < 2 && from < 2; to++) {
                     trial = trial_create("T %d %s to %s, strided %d", (int)rows, dtype_name(floats[from]),
                                          dtype_name(floats[to]), strided);

@@ -253,7 +253,7 @@ printf '>a\nACGT\n' >dna.fa
 check "a store of bases" ends 0 prepare --tokenizer nucleotide -o dna.h5 dna.fa
 refuses "no such tokenizer" "cistron: tokenizer none: unknown, and not a file or folder (seen from $work); known: nucleotide" \
     prepare --tokenizer none -o new.h5 train.txt
-refuses "a folder without a tokenizer" "run: contains neither tokenizer.json nor tokenizer.model, nor vocab.json with merges.txt" \
+refuses "a folder without a tokenizer" "run: contains neither tokenizer.json nor tokenizer.model, nor vocab.json with merges.txt, nor vocab.txt" \
     prepare --tokenizer run -o new.h5 train.txt
 head -c 4000 "$tokenizer/tokenizer.json" >cut.json
 refuses "a tokenizer that is cut short" "cut.json" prepare --tokenizer cut.json -o new.h5 train.txt

@@ -1,5 +1,6 @@
 /* Files of BPE tokenizers are read, or refused with the reason: each fault of a tokenizer.json, every truncation and
- * changed byte of it, roles of special tokens, rank files of tiktoken, vocab.json with merges.txt. */
+ * changed byte of it, roles of special tokens, rank files of tiktoken, vocab.json with merges.txt,
+ * WordPiece and tables of words. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "check.h"
@@ -18,7 +19,9 @@ static void check_faults(void)
         const char *from, *to, *says;
     } cases[] = {
         {"{\"added", "{{\"added", "T:1: is not JSON"},
-        {"\"BPE\"", "\"WordLevel\"", "T: model.type: \"WordLevel\" is not supported; must be \"BPE\""},
+        {"\"BPE\"", "\"Unigram\"",
+         "T: model.type: \"Unigram\" is not supported; must be \"BPE\" (byte-level), \"WordPiece\""},
+        {"\"BPE\"", "\"WordLevel\"", "T: pre_tokenizer.type: \"ByteLevel\" is not supported; must be BertPreTokenizer"},
         {"\"model\"", "\"modell\"", "T: model: is missing"},
         {"\"dropout\":null", "\"dropout\":0.1", "T: model.dropout: 0.1"},
         {"\"dropout\":null", "\"end_of_word_suffix\":\"</w>\"", "T: model.end_of_word_suffix: \"</w>\""},
@@ -55,7 +58,8 @@ static void check_faults(void)
         {PRE_TOKENIZER, "\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\"a\"},\"behavior\":\"Odd\"}",
          "T: pre_tokenizer.behavior: \"Odd\""},
         {"\"decoder\":{\"type\":\"ByteLevel\"}", "\"decoder\":{\"type\":\"Fuse\"}", "T: decoder.type: \"Fuse\""},
-        {"\"TemplateProcessing\"", "\"BertProcessing\"", "T: post_processor.type: \"BertProcessing\""},
+        {"\"TemplateProcessing\"", "\"BertProcessing\"",
+         "T: post_processor.cls: is missing; must be a token and its id"},
         {"{\"Sequence\":{\"id\":\"A\"}}", "{\"Sequence\":{}},{\"Sequence\":{}}", "T: post_processor.single[2]"},
         {",{\"Sequence\":{\"id\":\"A\"}}", "", "T: post_processor.single: must be a template with a Sequence"},
         {"{\"Sequence\"", "{\"SpecialToken\":{\"id\":\"<s>\"}},{\"Sequence\"",
@@ -260,6 +264,180 @@ static void check_pairs(void)
     }
 }
 
+static int open_with(const struct tokenizer **tokenizer, enum bundle_kind kind, const char *text, const char *config)
+{
+    struct tokenizer_bundle bundle = {0};
+    bundle_put(&bundle, kind, text, (int64_t)strlen(text));
+    if (config != NULL)
+        bundle_put(&bundle, BUNDLE_CONFIG, config, (int64_t)strlen(config));
+    error_clear();
+    *tokenizer = NULL;
+    int code = vocabulary_files_complete(&bundle, "W");
+    if (code == ERROR_NONE)
+        code = tokenizer_open_bundle(tokenizer, &bundle, "W");
+    bundle_destroy(&bundle);
+    return code;
+}
+
+/* WordPiece and tables of words, from tokenizer.json and vocab.txt. */
+static void check_words(void)
+{
+    static const char bert[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nab\n##c\n##cd\n.\nu\n";
+    static const char esm[] = "<cls>\r\n<pad>\r\n<eos>\r\n<unk>\r\nACG\r\nA\r\nC\r\n<mask>";
+    static const char piece[] = "{\"type\":\"WordPiece\",\"unk_token\":\"u\",\"vocab\":{\"u\":0,\"a\":1,\"##b\":2}";
+    static const struct {
+        enum bundle_kind kind;
+        const char *text, *config, *says;
+        const char *of, *tokens, *decoded;
+        int32_t roles[BPE_ROLES]; /* BOS, EOS, PAD, UNK, MASK */
+    } cases[] = {
+        {BUNDLE_WORDS,
+         bert,
+         "{\"tokenizer_class\":\"BertTokenizer\"}",
+         NULL,
+         "ABC abcd.[MASK] ac \xff\xc3\x9c",
+         "ab|##c|ab|##cd|.|[MASK]|[UNK]|[UNK]|u",
+         " abc abcd . [MASK] [UNK] [UNK] u",
+         {2, 3, 0, 1, 4}},
+        {BUNDLE_WORDS,
+         bert,
+         "{\"tokenizer_class\":\"BertTokenizerFast\",\"do_lower_case\":false,\"mask_token\":null}",
+         NULL,
+         "ABC abc",
+         "[UNK]|ab|##c",
+         " [UNK] abc",
+         {2, 3, 0, 1, -1}},
+        {BUNDLE_WORDS,
+         esm,
+         "{\"tokenizer_class\":\"EsmTokenizer\"}",
+         NULL,
+         "ACGACN<mask>",
+         "ACG|A|C|<unk>|<mask>",
+         "ACGAC<unk><mask>",
+         {0, 2, 1, 3, 7}},
+        {BUNDLE_WORDS,
+         bert,
+         NULL,
+         "W: tokenizer_config.json: tokenizer_class must be BertTokenizer or EsmTokenizer",
+         NULL,
+         NULL,
+         NULL,
+         {0}},
+        {BUNDLE_WORDS,
+         "a\nb\na\n",
+         "{\"tokenizer_class\":\"EsmTokenizer\"}",
+         "W: vocab.txt:3: is the second line of this token",
+         NULL,
+         NULL,
+         NULL,
+         {0}},
+        {BUNDLE_WORDS,
+         "a\n\xff\n",
+         "{\"tokenizer_class\":\"EsmTokenizer\"}",
+         "W: vocab.txt:2: is not a token in UTF-8",
+         NULL,
+         NULL,
+         NULL,
+         {0}},
+        {BUNDLE_WORDS,
+         "a\nb\n",
+         "{\"tokenizer_class\":\"EsmTokenizer\"}",
+         "W: model.unk_token: \"<unk>\" is not supported; must be a token of model.vocab",
+         NULL,
+         NULL,
+         NULL,
+         {0}},
+        {BUNDLE_JSON, "{\"model\":%s}}", NULL, NULL, "ab abb", "u", " u", {-1, -1, -1, 0, -1}},
+        {BUNDLE_JSON,
+         "{\"pre_tokenizer\":{\"type\":\"WhitespaceSplit\"},\"model\":%s}}",
+         NULL,
+         NULL,
+         "ab abb c",
+         "a|##b|a|##b|##b|u",
+         " ab abb u",
+         {-1, -1, -1, 0, -1}},
+        {BUNDLE_JSON,
+         "{\"model\":%s,\"max_input_chars_per_word\":2}}",
+         NULL,
+         NULL,
+         "abb",
+         "u",
+         " u",
+         {-1, -1, -1, 0, -1}},
+        {BUNDLE_JSON,
+         "{\"model\":%s,\"max_input_chars_per_word\":0}}",
+         NULL,
+         "W: model.max_input_chars_per_word: 0",
+         NULL,
+         NULL,
+         NULL,
+         {0}},
+        {BUNDLE_JSON,
+         "{\"model\":%s,\"continuing_subword_prefix\":1}}",
+         NULL,
+         "W: model.continuing_subword_prefix: 1",
+         NULL,
+         NULL,
+         NULL,
+         {0}},
+        {BUNDLE_JSON,
+         "{\"normalizer\":{\"type\":\"NFC\"},\"model\":%s}}",
+         NULL,
+         "W: normalizer.type: \"NFC\"",
+         NULL,
+         NULL,
+         NULL,
+         {0}},
+        {BUNDLE_JSON,
+         "{\"post_processor\":{\"type\":\"BertProcessing\",\"cls\":[\"a\",1],\"sep\":[\"##b\",2]},\"model\":%s}}",
+         NULL,
+         NULL,
+         "ab",
+         "a|##b",
+         " ab",
+         {1, 2, -1, 0, -1}},
+        {BUNDLE_JSON,
+         "{\"post_processor\":{\"type\":\"RobertaProcessing\",\"cls\":[\"a\",1],\"sep\":[\"c\",3]},\"model\":%s}}",
+         NULL,
+         "W: post_processor.sep: must be a token and its id",
+         NULL,
+         NULL,
+         NULL,
+         {0}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct tokenizer *tokenizer;
+        const char *at = strstr(cases[i].text, "%s");
+        char *text = at == NULL ? memory_string(cases[i].text)
+                                : memory_format("%.*s%s%s", (int)(at - cases[i].text), cases[i].text, piece, at + 2);
+        int code = open_with(&tokenizer, cases[i].kind, text, cases[i].config);
+        CHECK(code == (cases[i].says == NULL ? ERROR_NONE : ERROR_USER));
+        if (!CHECK(strstr(error_message(), cases[i].says == NULL ? "" : cases[i].says) != NULL))
+            fprintf(stderr, "    says \"%s\"\n", error_message());
+        if (code == ERROR_NONE) {
+            char decoded[200] = "";
+            const int32_t *ids;
+            int64_t count;
+            struct bpe_encoder *encoder = bpe_encoder_open(tokenizer->bpe);
+            CHECK_STRING(tokens_of(tokenizer->bpe, cases[i].of, true), cases[i].tokens);
+            CHECK(bpe_encode(encoder, cases[i].of, (int64_t)strlen(cases[i].of), true, &ids, &count) == ERROR_NONE);
+            for (int64_t k = 0; k < count; k++) {
+                int32_t bytes;
+                const char *part = bpe_text(tokenizer->bpe, ids[k], &bytes);
+                strncat(decoded, part, (size_t)bytes);
+            }
+            CHECK_STRING(decoded, cases[i].decoded);
+            for (int role = 0; role < BPE_ROLES; role++)
+                CHECK(bpe_role(tokenizer->bpe, (enum bpe_role)role) == cases[i].roles[role]);
+            if (strstr(cases[i].text, "Processing") != NULL)
+                CHECK(bpe_begins(tokenizer->bpe) && bpe_ends(tokenizer->bpe));
+            bpe_encoder_close(encoder);
+        }
+        tokenizer_close(tokenizer);
+        free(text);
+    }
+}
+
 int main(void)
 {
     check_faults();
@@ -267,5 +445,6 @@ int main(void)
     check_roles();
     check_ranks();
     check_pairs();
+    check_words();
     return check_end();
 }

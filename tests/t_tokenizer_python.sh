@@ -1,6 +1,6 @@
 #!/bin/bash
 # Ids of 6 MB of text match Hugging Face's tokenizers and tiktoken, for 20 pre-tokenizers and vocabularies that lack
-# bytes. CISTRON_LLAMA3_TOKENIZER=FILE adds Llama 3's tokenizer.model. Skipped where Python lacks both.
+# bytes, vocab.json with merges.txt, WordPiece, tables of words and k-mers, and vocab.txt. CISTRON_LLAMA3_TOKENIZER=FILE adds Llama 3's tokenizer.model. Skipped where Python lacks both.
 . "$abs_top_srcdir/tests/lib.sh"
 needs python3
 python=$(transformers_python)
@@ -11,5 +11,10 @@ status=$?
 [ $status -eq 0 ] || cat "$work/out"
 [ $status -eq 77 ] && exit 77
 check "no ids differ" test $status -eq 0
+tail -n 1 "$work/out"
+"$python" "$abs_top_srcdir/tests/interop/word_ids.py" "$abs_top_builddir/tests/tokenize" >"$work/out" 2>&1
+status=$?
+[ $status -eq 0 ] || cat "$work/out"
+check "no ids of words differ" test $status -eq 0
 tail -n 1 "$work/out"
 finish

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/agreement.h"
 #include "base/ranking.h"
 #include "bridge/import.h"
 #include "cpu/cpu.h"
@@ -111,8 +112,21 @@ static void test_windows(void)
         }
 }
 
+/* Three classes: labels 0 0 1 2 2 2 predicted as 0 1 1 2 2 0; by hand. */
+static void test_agreement(void)
+{
+    int64_t labelled[3] = {2, 1, 3}, predicted[3] = {2, 2, 2}, right[3] = {1, 1, 2};
+    const struct class_counts counts = {3, labelled, predicted, right};
+    CHECK_NEAR(agreement_accuracy(&counts), 4.0 / 6, 1e-15, 0);
+    CHECK_NEAR(agreement_f1(&counts), (0.5 + 2.0 / 3 + 0.8) / 3, 1e-15, 0);
+    CHECK_NEAR(agreement_mcc(&counts), 12 / sqrt(528), 1e-15, 0);
+    CHECK_NEAR(agreement_r2((double[]){1.1, 1.9, 3.2}, (double[]){1, 2, 3}, 3), 0.97, 1e-14, 0);
+    CHECK(isnan(agreement_r2((double[]){1, 2}, (double[]){3, 3}, 2)));
+}
+
 static void test_ranking(void)
 {
+    test_agreement();
     const double a[] = {1, 2, 3, 4, 5}, b[] = {5, 6, 7, 8, 7}, ties[] = {1, 1, 2, 2, 2}, same[] = {3, 3, 3, 3, 3};
     CHECK(fabs(ranking_spearman(a, b, 5) - 0.8207826816681233) < 1e-12); /* scipy.stats.spearmanr */
     CHECK(fabs(ranking_spearman(a, ties, 5) - 0.8660254037844387) < 1e-12);

@@ -40,6 +40,7 @@ embed
 score
 finetune
 heads
+lora
 parallel
 precision
 clusters

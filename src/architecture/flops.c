@@ -9,14 +9,18 @@ const char *flops_name(enum flops_convention convention)
 double flops_per_token(const struct model_settings *s, int64_t segment, enum flops_convention convention)
 {
     double layers = (double)s->layers, hidden = (double)s->hidden, length = (double)segment;
-    const int blocks = s->freeze == DECK_FREEZE_TRUNK ? 1 : 3; /* frozen blocks have a forward only */
+    const bool trunk = s->freeze == DECK_FREEZE_TRUNK, lora = s->lora.rank > 0;
+    /* a forward, the input's gradient, the weights' gradient: 1 each; attention has twice a forward in its backward */
+    const int blocks = lora ? 2 : trunk ? 1 : 3, attends = trunk && !lora ? 1 : 3, heads = model_trains_head(s) ? 3 : 2;
     if (convention == FLOPS_OPENGENOME2)
-        return (24 * hidden * hidden + 4 * length * hidden) * blocks * layers + 6 * hidden * (double)s->vocabulary;
+        return (24 * hidden * hidden * blocks + 4 * length * hidden * attends) * layers +
+               2 * hidden * (double)s->vocabulary * heads;
     bool half = convention == FLOPS_CAUSAL && model_causal(s);
     double keys = half ? (length + 1) / 2 : length;                           /* keys that a token sees, on average */
     double attention = 2 * 2 * keys * (double)s->heads * (double)s->head_dim; /* GEMMs q k' and p v */
     const double head = 2 * model_head_elements(s);
-    return blocks * (2 * model_matrix_elements(s) - head + layers * attention) + 3 * head;
+    const double adapters = 3 * 2 * (double)model_adapter_count(s);
+    return blocks * (2 * model_matrix_elements(s) - head) + attends * layers * attention + heads * head + adapters;
 }
 
 double flops_utilisation(double per_token, double tokens_per_second, double peak)

@@ -20,7 +20,7 @@ enum flops_convention { FLOPS_CAUSAL, FLOPS_FULL, FLOPS_OPENGENOME2, FLOPS_CONVE
 const char *flops_name(enum flops_convention convention);
 
 /* Returns the training FLOPs per token of segments of `segment` tokens: of the forward, and of the backward twice as
- * many, which frozen blocks do not have. */
+ * many, without what frozen blocks and heads do not compute. */
 double flops_per_token(const struct model_settings *settings, int64_t segment, enum flops_convention convention);
 
 /* Returns the utilisation (MFU) at a rate of tokens/s, on devices with `peak` FLOP/s together. */

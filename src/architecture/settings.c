@@ -143,8 +143,27 @@ int64_t model_parameter_count(const struct model_settings *s)
     return s->vocabulary * s->hidden + s->layers * block + head_count(s);
 }
 
+int64_t model_adapter_count(const struct model_settings *s)
+{
+    const int64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
+    const int64_t up = !s->family->gelu && s->family->names.gate == NULL ? 2 * s->ffn : s->ffn;
+    const struct {
+        int64_t inputs, outputs;
+    } shapes[LORA_TARGETS] = {
+        [LORA_Q] = {s->hidden, q},        [LORA_K] = {s->hidden, kv},    [LORA_V] = {s->hidden, kv},
+        [LORA_O] = {q, s->hidden},        [LORA_GATE] = {s->hidden, up}, [LORA_UP] = {s->hidden, up},
+        [LORA_DOWN] = {s->ffn, s->hidden}};
+    int64_t count = 0;
+    for (int t = 0; t < LORA_TARGETS; t++)
+        if (s->lora.targets[t])
+            count += shapes[t].inputs + shapes[t].outputs;
+    return s->layers * s->lora.rank * count;
+}
+
 int64_t model_trained_count(const struct model_settings *s)
 {
+    if (s->lora.rank > 0)
+        return model_adapter_count(s) + (model_trains_head(s) ? head_count(s) : 0);
     return s->freeze == DECK_FREEZE_TRUNK ? head_count(s) : model_parameter_count(s);
 }
 

@@ -6,6 +6,7 @@
 #include "base/range.h"
 #include "deck/deck.h"
 #include "architecture/family.h"
+#include "architecture/lora.h"
 #include "architecture/precision.h"
 #include "architecture/recompute.h"
 #include "architecture/rope.h"
@@ -85,7 +86,9 @@ struct model_settings {
     double embedding_std; /* standard deviation of the embedding */
     double output_std;    /* standard deviation of attention and MLP output projections */
     bool decay_matrices, decay_vectors, decay_embedding; /* parameters with weight decay */
-    enum deck_freeze freeze;                             /* parameters that are not trained */
+    /* Parameters that are not trained; with LoRA the trunk is frozen in any case (model_trains_head). */
+    enum deck_freeze freeze;
+    struct lora_settings lora;
     bool decoupled; /* matrices of embedding and head have a learning rate of their own */
     struct context_parallel context;
     struct tensor_parallel tensor;
@@ -104,6 +107,12 @@ static inline bool model_causal(const struct model_settings *settings)
 {
     return settings->objective == DECK_OBJECTIVE_FAMILY ? settings->family->causal
                                                         : settings->objective == DECK_OBJECTIVE_CAUSAL;
+}
+
+/* Returns whether the head is trained: with LoRA only a fine-tuning head, unless train.freeze asks for it. */
+static inline bool model_trains_head(const struct model_settings *settings)
+{
+    return settings->lora.rank == 0 || settings->freeze == DECK_FREEZE_TRUNK || settings->task.head != DECK_HEAD_LM;
 }
 
 /* Return the token that adds nothing to the embedding's gradient, and the row of the embedding that is initially zero;
@@ -175,9 +184,11 @@ static inline bool model_selects_rows(const struct model_settings *settings)
     return settings->label_probability > 0 || settings->task.head == DECK_HEAD_SEQUENCE;
 }
 
-/* Returns the elements of all parameters, a tied head counted once. */
+/* Returns the elements of all parameters but adapters, a tied head counted once. */
 int64_t model_parameter_count(const struct model_settings *settings);
-/* As model_parameter_count, of parameters that are not frozen. */
+/* Returns the elements of all adapters; 0 without LoRA. */
+int64_t model_adapter_count(const struct model_settings *settings);
+/* Returns the elements of all parameters that are not frozen, adapters included. */
 int64_t model_trained_count(const struct model_settings *settings);
 
 /* Returns the elements of the matrices that each token is multiplied with: all but the embedding as a table, and the

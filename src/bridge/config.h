@@ -31,6 +31,9 @@ int64_t config_padding(const char *folder);
  * vocabulary. */
 int config_token_rows(int64_t *rows, const char *folder, int64_t vocabulary);
 
+/* Returns the class of the dialect for the model and its head; NULL: there is none. */
+const char *config_architecture(const struct model_settings *settings, enum checkpoint_dialect dialect);
+
 /* Checks that a config.json can express the model. Local. ERROR_USER: the family's classes do not have a setting of the
  * model; the message names the deck key. */
 int config_check(const struct model_settings *settings, enum checkpoint_dialect dialect);
@@ -38,10 +41,11 @@ int config_check(const struct model_settings *settings, enum checkpoint_dialect 
 /* Writes <folder>/config.json for a model that config_check accepts; in DIALECT_TE with auto_map, and without rows
  * beyond the vocabulary. Also writes generation_config.json if the family has end tokens (CONFIG_ENDS) and either the
  * tokenizer or the generation's end tokens are known. positions: the longest sequence claimed. tokenizer: for the
- * special ids; NULL: unknown. ends: the imported model's end tokens, if they differ from the tokenizer's. dtype:
- * "float32" or "bfloat16". Local. Errors of atomic_file_open and atomic_file_close. */
+ * special ids; NULL: unknown. ends: the imported model's end tokens, if they differ from the tokenizer's. labels: the
+ * names of a fine-tuning head's classes or numbers, separated by commas; "": LABEL_0, ... dtype: "float32" or
+ * "bfloat16". Local. Errors of atomic_file_open and atomic_file_close. */
 int config_write(const struct model_settings *settings, enum checkpoint_dialect dialect, int64_t positions,
-                 const struct tokenizer *tokenizer, const struct model_ends *ends, const char *dtype,
-                 const char *folder);
+                 const struct tokenizer *tokenizer, const struct model_ends *ends, const char *labels,
+                 const char *dtype, const char *folder);
 
 #endif

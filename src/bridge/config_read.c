@@ -10,6 +10,7 @@
 #include "setup/model.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,6 +20,7 @@ struct config_source {
     enum checkpoint_dialect dialect;
     const json_t *root;
     const struct family *family;
+    enum deck_head head;
 };
 
 /* Returns a key's value; NULL if it is absent or null, which mean the same. */
@@ -125,6 +127,13 @@ static int read_family(struct config_source *s)
         free(allowed);
         return code;
     }
+    for (int head = DECK_HEAD_SEQUENCE; head < DECK_HEADS && s->dialect == DIALECT_HF; head++) {
+        const char *name = s->family->task[head].architecture;
+        if (name != NULL && architectures != NULL && lists(architectures, name)) {
+            s->head = (enum deck_head)head;
+            return ERROR_NONE;
+        }
+    }
     const char *const *names = s->family->architecture; /* both dialects may have DIALECT_HF's name */
     if (architectures != NULL && !lists(architectures, names[s->dialect]) &&
         !(s->dialect == DIALECT_TE && lists(architectures, names[DIALECT_HF]))) {
@@ -133,6 +142,58 @@ static int read_family(struct config_source *s)
         free(allowed);
         return code;
     }
+    return ERROR_NONE;
+}
+
+/* -- The head ----------------------------------------------------------------------------------------------------- */
+
+/* Reads the number of labels: that of id2label, or num_labels of older files, or transformers' default. */
+static int read_label_count(const struct config_source *s, int64_t *count)
+{
+    const json_t *names = value_of(s->root, "id2label"), *number = value_of(s->root, "num_labels");
+    *count = 2;
+    if (names != NULL && (!json_is_object(names) || json_object_size(names) == 0))
+        return refuse(s, "", "id2label", names, "must be an object with the name of each label");
+    if (names != NULL)
+        *count = (int64_t)json_object_size(names);
+    return names == NULL && number != NULL ? read_size(s, "", "num_labels", number, count) : ERROR_NONE;
+}
+
+/* Writes the names of the labels, if they fit into the deck's key and have no commas. */
+static void read_label_names(const struct config_source *s, int64_t count, char to[DECK_STRING])
+{
+    const json_t *names = value_of(s->root, "id2label");
+    size_t used = 0;
+    for (int64_t i = 0; i < count && names != NULL; i++) {
+        char id[24];
+        snprintf(id, sizeof id, "%lld", (long long)i);
+        const char *name = json_string_value(json_object_get(names, id));
+        if (name == NULL || name[0] == '\0' || strchr(name, ',') != NULL || used + strlen(name) + 2 > DECK_STRING) {
+            to[0] = '\0';
+            return;
+        }
+        used += (size_t)snprintf(to + used, DECK_STRING - used, "%s%s", i > 0 ? "," : "", name);
+    }
+}
+
+static int read_head(const struct config_source *s, struct deck *deck)
+{
+    const json_t *type = value_of(s->root, "problem_type");
+    const char *name = type == NULL ? "" : json_string_value(type);
+    deck->model.head = (int)s->head;
+    deck->model.id2label[0] = '\0';
+    if (s->head == DECK_HEAD_LM)
+        return ERROR_NONE;
+    int code = read_label_count(s, &deck->model.num_labels);
+    if (code != ERROR_NONE)
+        return code;
+    const bool regression =
+        s->head == DECK_HEAD_SEQUENCE &&
+        (type == NULL ? deck->model.num_labels == 1 : name != NULL && strcmp(name, "regression") == 0);
+    if (type != NULL && !regression && (name == NULL || strcmp(name, "single_label_classification") != 0))
+        return not_supported(s, "", "problem_type", type, "\"single_label_classification\" or \"regression\"");
+    deck->model.problem_type = regression ? DECK_PROBLEM_REGRESSION : DECK_PROBLEM_CLASSIFICATION;
+    read_label_names(s, deck->model.num_labels, deck->model.id2label);
     return ERROR_NONE;
 }
 
@@ -470,6 +531,9 @@ static int read_object(struct deck *deck, const char *path, enum checkpoint_dial
     int code = read_family(&source);
     if (code == ERROR_NONE)
         code = read_keys(&source, deck);
+    if (code != ERROR_NONE)
+        return code;
+    code = read_head(&source, deck);
     if (code != ERROR_NONE)
         return code;
     deck->model.family = family_choice(source.family);

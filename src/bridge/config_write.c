@@ -41,12 +41,32 @@ static bool has_key(const struct family *family, enum config_kind kind, enum che
     return row != NULL && config_key_in(row, dialect);
 }
 
+const char *config_architecture(const struct model_settings *s, enum checkpoint_dialect dialect)
+{
+    if (s->task.head == DECK_HEAD_LM)
+        return s->family->architecture[dialect];
+    return dialect == DIALECT_HF ? s->family->task[s->task.head].architecture : NULL;
+}
+
+/* A class of transformers reads one token of a sequence. */
+static int check_task(const struct model_settings *s, const char *architecture)
+{
+    const enum deck_pooling own = s->family->causal ? DECK_POOLING_LAST : DECK_POOLING_FIRST;
+    if (s->task.head != DECK_HEAD_SEQUENCE || s->task.pooling == own)
+        return ERROR_NONE;
+    return error_user("key model.pooling: %s reads the %s token of a sequence, and this head another one or the mean",
+                      architecture, s->family->causal ? "last" : "first");
+}
+
 int config_check(const struct model_settings *s, enum checkpoint_dialect dialect)
 {
     const struct family *family = s->family;
-    const char *architecture = family->architecture[dialect];
+    const char *architecture = config_architecture(s, dialect);
     const bool te = dialect == DIALECT_TE, rope = family_key(family, CONFIG_ROPE) != NULL;
     const struct config_key *gated = family_key(family, CONFIG_GATED);
+    if (architecture == NULL && s->task.head != DECK_HEAD_LM)
+        return error_user(
+            "key model.head: BioNeMo has no class for a fine-tuning head; export in transformers' dialect");
     if (architecture == NULL)
         return error_user("key model.family = \"%s\": %s has no class for this family", family->name,
                           te ? "BioNeMo" : "transformers");
@@ -60,7 +80,9 @@ int config_check(const struct model_settings *s, enum checkpoint_dialect dialect
     if (!family->loads_frequencies && s->rope.rounding != DECK_ROUNDING_NONE)
         return error_user("key model.rope_rounding: not supported by %s, which does not round rotary frequencies",
                           architecture);
-    int code = check_biases(s, dialect);
+    int code = check_task(s, architecture);
+    if (code == ERROR_NONE)
+        code = check_biases(s, dialect);
     if (code == ERROR_NONE && (te || family_key_of(family, offsetof(struct deck, model.head_dim)) == NULL))
         code = check_size(architecture, "head_dim", s->head_dim, s->hidden / s->heads, "has no head size of its own");
     if (code == ERROR_NONE && family_key_of(family, offsetof(struct deck, model.kv_heads)) == NULL)
@@ -227,20 +249,42 @@ static int write_generation(const struct tokenizer *tokenizer, const struct mode
     return code;
 }
 
+/* Writes the labels of a fine-tuning head; transformers takes their number from id2label. */
+static void put_labels(json_t *out, const struct task_settings *task, const char *names)
+{
+    json_t *names_of = json_object(), *ids_of = json_object();
+    for (int64_t i = 0; i < task->labels; i++) {
+        char id[24];
+        const size_t length = strcspn(names, ",");
+        char *name = length > 0 ? memory_format("%.*s", (int)length, names) : memory_format("LABEL_%lld", (long long)i);
+        snprintf(id, sizeof id, "%lld", (long long)i);
+        put(names_of, id, json_string(name));
+        put(ids_of, name, json_integer(i));
+        names += length + (names[length] == ',');
+        free(name);
+    }
+    put(out, "id2label", names_of);
+    put(out, "label2id", ids_of);
+    put(out, "problem_type",
+        json_string(task->problem == DECK_PROBLEM_REGRESSION ? "regression" : "single_label_classification"));
+}
+
 int config_write(const struct model_settings *s, enum checkpoint_dialect dialect, int64_t positions,
-                 const struct tokenizer *tokenizer, const struct model_ends *ends, const char *dtype,
-                 const char *folder)
+                 const struct tokenizer *tokenizer, const struct model_ends *ends, const char *labels,
+                 const char *dtype, const char *folder)
 {
     struct deck *deck = deck_create();
     const struct config_target target = {json_object(), dialect, s, deck, tokenizer, ends};
     json_t *out = target.out;
     model_settings_to_deck(s, deck);
     deck->model.positions = positions;
-    put(out, "architectures", json_pack("[s]", s->family->architecture[dialect]));
+    put(out, "architectures", json_pack("[s]", config_architecture(s, dialect)));
     put(out, "model_type", json_string(s->family->model_type[dialect]));
     put(out, "dtype", json_string(dtype)); /* for transformers 5 */
     put(out, "torch_dtype", json_string(dtype));
     put_keys(&target);
+    if (s->task.head != DECK_HEAD_LM)
+        put_labels(out, &s->task, labels);
     char *path = memory_format("%s/config.json", folder);
     int code = json_file_write(out, path);
     const bool ended = family_key(s->family, CONFIG_ENDS) != NULL;

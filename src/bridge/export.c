@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/range.h"
 #include "base/signals.h"
+#include "bridge/adapters.h"
 #include "bridge/config.h"
 #include "bridge/folder.h"
 #include "bridge/frequencies.h"
@@ -30,7 +31,9 @@ struct export
     uint64_t digest; /* digest of the state; 0 = unknown */
     struct model_settings settings;
     int64_t positions;
+    char *labels; /* model.id2label; freed with free() */
     struct model model;
+    struct adapter_values adapters;    /* merged into the weights */
     struct carried_files carried;      /* carried and added tensors */
     int dropped;                       /* carried tensors that the dialect does not have */
     struct dialect_place *places;      /* [model_parameters] location of each parameter */
@@ -50,6 +53,7 @@ static int read_deck(struct export *export, const struct checkpoint_meta *meta)
     if (code == ERROR_NONE)
         code = model_settings_from_deck(&export->settings, deck, meta->vocabulary);
     export->positions = model_trained_positions(deck);
+    export->labels = memory_string(model_label_names(deck));
     memory_free(deck);
     if (code != ERROR_NONE)
         return code;
@@ -218,7 +222,7 @@ static int list_tensors(struct export *export)
     export->places = memory_allocate(parameters * (int64_t)sizeof *export->places);
     export->tensors = memory_allocate(parameters * (int64_t)sizeof *export->tensors);
     export->entries = memory_allocate(most * (int64_t)sizeof *export->entries);
-    for (int u = 0; u < export->model.unit_count; u++)
+    for (int u = 0; u <= export->model.head; u++) /* adapters are merged */
         for (int i = 0; i < export->model.units[u].parameter_count; i++)
             list_parameter(export, &export->model.units[u].parameters[i], number++);
     int code = ERROR_NONE;
@@ -251,6 +255,7 @@ static int write_piece(void *self, const struct checkpoint_piece *piece)
     int code = ERROR_NONE;
     if (signals_stopping())
         return error_environment("%s: stopped by a signal", export->given->folder);
+    adapters_merge(&export->adapters, piece->parameter, *slab, piece->staging);
     for (int64_t done = 0; done < slab->count && code == ERROR_NONE;) {
         int64_t at, rest = slab->count - done;
         int64_t run = place_run(&export->places[piece->number], slab->first + done, &at);
@@ -269,7 +274,10 @@ static int write_tensors(struct export *export, const char *folder)
     if (code != ERROR_NONE)
         return code;
     export->rounded = memory_allocate(ROUNDED_ELEMENTS * BF16_BYTES);
-    code = checkpoint_stream_read(&export->model, export->path, write_piece, export);
+    code = adapters_read(&export->adapters, &export->model, export->path);
+    if (code == ERROR_NONE)
+        code = checkpoint_stream_read(&export->model, 0, export->model.head + 1, export->path, write_piece, export);
+    adapters_destroy(&export->adapters);
     for (int i = 0; i < export->carried.count && code == ERROR_NONE; i++) {
         const struct carried_tensor *t = &export->carried.tensors[i];
         code = safetensors_writer_write(export->writer, parameters + i, 0, t->bytes, t->data);
@@ -294,8 +302,9 @@ static int write_characters(const struct export *export, int64_t tokens, const c
 
 static int write_files(struct export *export, const char *folder)
 {
-    int code = config_write(&export->settings, export->given->dialect, export->positions, export->tokenizer,
-                            &export->carried.ends, export->given->bf16 ? "bfloat16" : "float32", folder);
+    int code =
+        config_write(&export->settings, export->given->dialect, export->positions, export->tokenizer,
+                     &export->carried.ends, export->labels, export->given->bf16 ? "bfloat16" : "float32", folder);
     const int64_t tokens = export->positions - export->settings.family->extra_positions;
     if (code == ERROR_NONE && export->tokenizer != NULL)
         code = tokenizer_is_text(export->tokenizer) ? text_files_write(export->tokenizer, tokens, folder)
@@ -333,8 +342,9 @@ static void log_transformer_engine(const struct export *export)
 
 static void log_result(const struct export *export)
 {
-    log_info("%s: %s, %lld parameters in %s", export->given->folder, export->settings.family->name,
-             (long long)model_parameter_count(&export->settings), export->given->bf16 ? "bf16" : "fp32");
+    log_info("%s: %s, %lld parameters in %s%s", export->given->folder, export->settings.family->name,
+             (long long)model_parameter_count(&export->settings), export->given->bf16 ? "bf16" : "fp32",
+             export->settings.lora.rank > 0 ? ", with the adapters merged" : "");
     if (export->tokenizer == NULL)
         log_warn("%s: has no tokenizer files, since %s has none; copy them and generation_config.json from the "
                  "original model",
@@ -371,6 +381,7 @@ int export_run(const struct export_settings *settings)
     carried_destroy(&export->carried);
     tokenizer_close(export->tokenizer);
     free(export->path);
+    free(export->labels);
     memory_free(export);
     return code;
 }

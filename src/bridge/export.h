@@ -15,6 +15,7 @@ struct export_settings {
     int64_t shard_bytes;    /* maximum bytes of tensors in one file; EXPORT_SHARD_BYTES */
     bool replace;           /* replaces an earlier export at `folder` */
     enum checkpoint_dialect dialect;
+    bool adapter; /* writes the adapters alone, as a folder of peft (bridge/adapter_export.h) */
 };
 
 #define EXPORT_SHARD_BYTES 5000000000 /* long the default of transformers */
@@ -26,9 +27,9 @@ struct export_settings {
  *
  * DIALECT_HF: carried tensors are written unchanged. Exception: if the family loads tables of frequencies, a table that
  * is not the model's is recomputed. DIALECT_TE: carried tensors are not written, and a warning names what the classes
- * then compute differently. Both: tensors that the classes need (family_extra in architecture/family.h) are added if
- * they are not carried: inv_freq, and zeros for ESM-2's contact head. Tokenizer files are written only for tokenizers
- * that this program has. */
+ * then compute differently. Adapters are merged into the weights, in f32. Both: tensors that the classes need
+ * (family_extra in architecture/family.h) are added if they are not carried: inv_freq, and zeros for ESM-2's contact
+ * head. Tokenizer files are written only for tokenizers that this program has. */
 int export_run(const struct export_settings *settings);
 
 #endif

@@ -71,8 +71,8 @@ struct checkpoint_meta {
     char tokenizer[CHECKPOINT_TOKENIZER_BYTES];
     int64_t vocabulary;      /* rows of the embedding; 0 in files of version 0.1 */
     int64_t validation_step; /* step of the last validation; 0 = none */
-    int64_t best_step;       /* step of the lowest validation loss so far, best_loss; 0 = none */
-    double best_loss;        /* nats per label */
+    int64_t best_step;       /* step of the best validation so far, best_loss; 0 = none */
+    double best_loss;        /* nats per label; with another validation.metric, minus the metric */
     /* The next three are borrowed and used on rank 0 only; reading leaves them NULL. NULL = none. */
     const struct carried_files *carried; /* carried tensors to write; carried_read reads them */
     const struct tokenizer *opened; /* an open tokenizer; a text tokenizer's files are written, tokenizer_member_open
@@ -135,10 +135,12 @@ int checkpoint_read_meta(struct comm *world, const char *path, struct checkpoint
  * another shape (the message names each), or moments are requested and the file has none. */
 int checkpoint_read(struct comm *world, struct engine *engine, const char *path, bool with_optimizer);
 
-/* As checkpoint_read without optimizer, for an engine with a fine-tuning head and a file with a language-model head:
- * the head's linear layers keep the engine's values, and the file's head is not read, but for its final norm.
- * ERROR_USER too: the file has tensors of such a head. */
-int checkpoint_read_trunk(struct comm *world, struct engine *engine, const char *path);
+/* As checkpoint_read, for a training that begins from the file. Adapters (architecture/lora.h) keep the engine's values
+ * if the file has none. new_head: the engine has a fine-tuning head and the file a language-model head. The head's
+ * linear layers then keep the engine's values, and the file's head is not read, but for its final norm. ERROR_USER too:
+ * the file has tensors of such a head; with_optimizer, and it has no adapters. */
+int checkpoint_read_origin(struct comm *world, struct engine *engine, const char *path, bool with_optimizer,
+                           bool new_head);
 
 /* As checkpoint_read, for a file of checkpoint_find_to_load: it also compares each block of a tensor with its hash,
  * once over all ranks. If a block differs it returns ERROR_USER and sets *damaged; the message is then recorded on all

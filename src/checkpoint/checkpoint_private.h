@@ -74,10 +74,17 @@ int checkpoint_publish(struct block_list *blocks, const struct checkpoint_names 
  * because the error of the write is already recorded. Local. */
 void checkpoint_abandon(const struct checkpoint_names *names);
 
-/* Checks that the tensors of the first `kinds` kinds in an open file fit the model; new_head: as checkpoint_read_trunk
- * says. Local. ERROR_USER: tensors are missing, unknown or of another shape (the message names each), or moments are
- * requested and the file is a final model. */
-int checkpoint_check_tensors(hid_t file, const char *path, const struct model *model, int kinds, bool new_head);
+/* The tensors that are read: the first `kinds` kinds, without those that are new in a training that begins from the
+ * file (checkpoint_read_origin). */
+struct checkpoint_reading {
+    int kinds;
+    bool new_head, new_adapters;
+};
+
+/* Checks that the tensors in an open file fit the model. Local. ERROR_USER: tensors are missing, unknown or of another
+ * shape (the message names each), or moments are requested and the file is a final model. */
+int checkpoint_check_tensors(hid_t file, const char *path, const struct model *model,
+                             const struct checkpoint_reading *reading);
 /* Reads a slab of the parameter from its open dataset into out, converted to `type`. Returns false on failure. */
 bool checkpoint_read_slab(hid_t dataset, hid_t type, const struct parameter *parameter, struct parameter_slab slab,
                           void *out);

@@ -47,7 +47,7 @@ static void check_dataset(hid_t file, enum piece_kind kind, const struct paramet
     H5Dclose(dataset);
 }
 
-/* -- A new head on a trunk --------------------------------------------------------------------------------------- */
+/* -- A new head on a trunk, and new adapters ---------------------------------------------------------------------- */
 
 static bool begins_with(const char *name, const char *prefix)
 {
@@ -55,10 +55,9 @@ static bool begins_with(const char *name, const char *prefix)
 }
 
 /* Returns whether a parameter is one of a fine-tuning head's linear layers. */
-static bool is_new(const struct model *model, const struct unit *unit, const struct parameter *parameter)
+static bool is_of_task_head(const struct model *model, const struct unit *unit, const struct parameter *parameter)
 {
-    return unit == &model->units[model->unit_count - 1] &&
-           !begins_with(parameter->name, model->settings.family->names.final_norm);
+    return unit == model_head(model) && !begins_with(parameter->name, model->settings.family->names.final_norm);
 }
 
 /* Returns whether the tensor belongs to the family's language-model head, its final norm excluded. */
@@ -77,12 +76,33 @@ static void check_new(hid_t file, const struct parameter *p, struct fault_list *
         faults_add(faults, "/%s: belongs to a head, of which the file does not say what it is", name);
 }
 
-static void mark_new(const struct model *model, int64_t *places)
+/* Returns whether the parameter keeps the engine's values. */
+static bool is_new(const struct model *model, const struct unit *unit, const struct parameter *parameter,
+                   const struct checkpoint_reading *reading)
 {
-    for (int u = 0; u < model->unit_count; u++)
-        for (int i = 0; i < model->units[u].parameter_count; i++, places++)
-            if (is_new(model, &model->units[u], &model->units[u].parameters[i]))
-                *places = CHECKPOINT_NEW;
+    return (reading->new_head && is_of_task_head(model, unit, parameter)) ||
+           (reading->new_adapters && unit->index > model->head);
+}
+
+static void mark_new(const struct model *model, const struct checkpoint_reading *reading, int64_t *places)
+{
+    for (int kind = 0; kind < reading->kinds; kind++)
+        for (int u = 0; u < model->unit_count; u++)
+            for (int i = 0; i < model->units[u].parameter_count; i++, places++)
+                if (is_new(model, &model->units[u], &model->units[u].parameters[i], reading))
+                    *places = CHECKPOINT_NEW;
+}
+
+static bool has_adapters(hid_t file, const struct model *model)
+{
+    char name[CHECKPOINT_DATASET_BYTES];
+    for (int u = model->head + 1; u < model->unit_count; u++)
+        for (int i = 0; i < model->units[u].parameter_count; i++) {
+            checkpoint_dataset_name(name, PIECE_WEIGHT, &model->units[u].parameters[i]);
+            if (hdf5_has(file, name))
+                return true;
+        }
+    return false;
 }
 
 /* -- Tensors of the file ----------------------------------------------------------------------------------------- */
@@ -123,17 +143,19 @@ static void check_members(hid_t file, const struct model *model, bool new_head, 
 
 /* Checks a unit's tensors of one kind. */
 static void check_unit(hid_t file, const struct model *model, const struct unit *unit, enum piece_kind kind,
-                       bool new_head, struct fault_list *faults)
+                       const struct checkpoint_reading *reading, struct fault_list *faults)
 {
     for (int i = 0; i < unit->parameter_count && piece_exists(unit, kind); i++)
-        if (new_head && is_new(model, unit, &unit->parameters[i]))
+        if (reading->new_head && is_of_task_head(model, unit, &unit->parameters[i]))
             check_new(file, &unit->parameters[i], faults);
-        else
+        else if (!is_new(model, unit, &unit->parameters[i], reading))
             check_dataset(file, kind, &unit->parameters[i], faults);
 }
 
-int checkpoint_check_tensors(hid_t file, const char *path, const struct model *model, int kinds, bool new_head)
+int checkpoint_check_tensors(hid_t file, const char *path, const struct model *model,
+                             const struct checkpoint_reading *reading)
 {
+    const int kinds = reading->kinds;
     struct fault_list faults = {0};
     if (!hdf5_has(file, "model"))
         return error_user("%s: has no group /model", path);
@@ -146,8 +168,8 @@ int checkpoint_check_tensors(hid_t file, const char *path, const struct model *m
             return error_user("%s: has no group /%s", path, checkpoint_groups[kind]);
     for (int kind = 0; kind < kinds; kind++)
         for (int u = 0; u < model->unit_count; u++)
-            check_unit(file, model, &model->units[u], (enum piece_kind)kind, new_head, &faults);
-    check_members(file, model, new_head, &faults);
+            check_unit(file, model, &model->units[u], (enum piece_kind)kind, reading, &faults);
+    check_members(file, model, reading->new_head, &faults);
     return faults_verdict(&faults, "%s: does not fit the model of this run", path);
 }
 
@@ -186,26 +208,33 @@ int checkpoint_refuse_tensor(const char *path, const char *name)
                       name);
 }
 
-/* Checks the file on rank 0 before all ranks read it, and finds the tensors' places in it. */
-static int check_file(struct engine *engine, const char *path, int kinds, bool new_head, int64_t *places)
+/* Checks the file on rank 0 before all ranks read it, and finds the tensors' places in it. reading->new_adapters: if
+ * the file has none. */
+static int check_file(struct engine *engine, const char *path, struct checkpoint_reading reading, int64_t *places)
 {
+    const struct model *model = engine->model;
     hid_t file;
     int code = checkpoint_open(&file, path);
     if (code != ERROR_NONE)
         return code;
-    code = checkpoint_check_tensors(file, path, engine->model, kinds, new_head);
+    reading.new_adapters = reading.new_adapters && model->head + 1 < model->unit_count && !has_adapters(file, model);
+    if (reading.new_adapters && reading.kinds > PIECE_M)
+        code = error_user("%s: has no adapters, and so no optimizer state of adapters", path);
     if (code == ERROR_NONE)
-        checkpoint_find_places(file, engine->model, kinds, piece_dtype(engine), places);
-    if (new_head)
-        mark_new(engine->model, places);
+        code = checkpoint_check_tensors(file, path, model, &reading);
+    if (code == ERROR_NONE) {
+        checkpoint_find_places(file, model, reading.kinds, piece_dtype(engine), places);
+        mark_new(model, &reading, places);
+    }
     H5Fclose(file);
     return code;
 }
 
 /* Reads meta and tensors, and compares the blocks of `list`. */
-static int read_all(struct comm *world, struct engine *engine, const char *path, int kinds, bool new_head,
-                    const struct block_list *list, bool *damaged)
+static int read_all(struct comm *world, struct engine *engine, const char *path,
+                    const struct checkpoint_reading *reading, const struct block_list *list, bool *damaged)
 {
+    const int kinds = reading->kinds;
     struct checkpoint_meta meta;
     int code = checkpoint_read_meta(world, path, &meta);
     if (code != ERROR_NONE)
@@ -214,7 +243,7 @@ static int read_all(struct comm *world, struct engine *engine, const char *path,
     int64_t *places = memory_allocate(bytes);
     struct hdf5_silence silence;
     hdf5_silence_begin(&silence);
-    code = comm_agree(world, world->rank == 0 ? check_file(engine, path, kinds, new_head, places) : ERROR_NONE);
+    code = comm_agree(world, world->rank == 0 ? check_file(engine, path, *reading, places) : ERROR_NONE);
     if (code == ERROR_NONE) {
         comm_broadcast(world, places, bytes, 0);
         code = checkpoint_read_tensors(world, engine, path, kinds, places, list, damaged);
@@ -238,14 +267,17 @@ int checkpoint_read(struct comm *world, struct engine *engine, const char *path,
 {
     const struct block_list none = {NULL, 0, 0};
     bool damaged;
-    return read_all(world, engine, path, kinds_with(with_optimizer), false, &none, &damaged);
+    const struct checkpoint_reading reading = {.kinds = kinds_with(with_optimizer)};
+    return read_all(world, engine, path, &reading, &none, &damaged);
 }
 
-int checkpoint_read_trunk(struct comm *world, struct engine *engine, const char *path)
+int checkpoint_read_origin(struct comm *world, struct engine *engine, const char *path, bool with_optimizer,
+                           bool new_head)
 {
     const struct block_list none = {NULL, 0, 0};
     bool damaged;
-    return read_all(world, engine, path, kinds_with(false), true, &none, &damaged);
+    const struct checkpoint_reading reading = {kinds_with(with_optimizer), new_head, true};
+    return read_all(world, engine, path, &reading, &none, &damaged);
 }
 
 int checkpoint_load(struct comm *world, struct engine *engine, const char *path, bool with_optimizer, bool *damaged)
@@ -254,7 +286,8 @@ int checkpoint_load(struct comm *world, struct engine *engine, const char *path,
     *damaged = false;
     int code = comm_agree(world, checkpoint_share_blocks(world, path, &list));
     if (code == ERROR_NONE)
-        code = read_all(world, engine, path, kinds_with(with_optimizer), false, &list, damaged);
+        code = read_all(world, engine, path, &(struct checkpoint_reading){.kinds = kinds_with(with_optimizer)}, &list,
+                        damaged);
     block_list_destroy(&list);
     return code;
 }

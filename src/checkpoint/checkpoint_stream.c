@@ -18,23 +18,25 @@ static double megabytes(int64_t elements)
     return (double)elements * (double)sizeof(float) * 1e-6;
 }
 
-static int64_t elements_of(const struct model *model)
+static int64_t elements_of(const struct model *model, int first, int end)
 {
     int64_t elements = 0;
-    for (int u = 0; u < model->unit_count; u++)
+    for (int u = first; u < end; u++)
         for (int i = 0; i < model->units[u].parameter_count; i++)
             elements += model->units[u].parameters[i].rows * model->units[u].parameters[i].cols;
     return elements;
 }
 
-static int visit_pieces(const struct model *model, const char *what,
+static int visit_pieces(const struct model *model, int first_unit, int end_unit, const char *what,
                         int (*visit)(void *self, const struct checkpoint_piece *piece), void *self)
 {
     struct checkpoint_piece piece = {.number = 0, .staging = memory_allocate(PIECE_BYTES)};
     struct progress_line progress;
     int code = ERROR_NONE;
-    progress_start(&progress, what, "MB", megabytes(elements_of(model)));
-    for (int u = 0; u < model->unit_count; u++)
+    progress_start(&progress, what, "MB", megabytes(elements_of(model, first_unit, end_unit)));
+    for (int u = 0; u < first_unit; u++)
+        piece.number += model->units[u].parameter_count;
+    for (int u = first_unit; u < end_unit; u++)
         for (int i = 0; i < model->units[u].parameter_count; i++, piece.number++) {
             piece.parameter = &model->units[u].parameters[i];
             const int64_t elements = piece.parameter->rows * piece.parameter->cols;
@@ -78,7 +80,7 @@ static int write_content(struct stream_writer *w, const struct model *model)
     w->descriptor = open_own(path, O_WRONLY);
     if (w->descriptor < 0)
         return error_environment("%s: cannot open it: %s", path, open_failure());
-    return file_finish(w->descriptor, path, visit_pieces(model, "writing", write_piece, w));
+    return file_finish(w->descriptor, path, visit_pieces(model, 0, model->unit_count, "writing", write_piece, w));
 }
 
 int checkpoint_stream_write(const struct model *model, const struct checkpoint_meta *meta, const char *path,
@@ -105,38 +107,80 @@ int checkpoint_stream_write(const struct model *model, const struct checkpoint_m
 
 /* -- Reading ----------------------------------------------------------------------------------------------------- */
 
-struct stream_reader {
-    int (*take)(void *self, const struct checkpoint_piece *piece);
-    void *self;
+struct checkpoint_source {
     const char *path;
     hid_t file;
+};
+
+static int open_source(struct checkpoint_source *source, const struct model *model, bool adapters)
+{
+    const struct checkpoint_reading reading = {.kinds = PIECE_WEIGHT + 1, .new_adapters = !adapters};
+    struct hdf5_silence silence;
+    hdf5_silence_begin(&silence);
+    int code = checkpoint_open(&source->file, source->path);
+    if (code == ERROR_NONE) {
+        code = checkpoint_check_tensors(source->file, source->path, model, &reading);
+        if (code != ERROR_NONE)
+            H5Fclose(source->file);
+    }
+    hdf5_silence_end(&silence);
+    return code;
+}
+
+int checkpoint_source_open(struct checkpoint_source **out, const struct model *model, const char *path)
+{
+    struct checkpoint_source *source = memory_allocate(sizeof *source);
+    source->path = path;
+    int code = open_source(source, model, false);
+    *out = code == ERROR_NONE ? source : NULL;
+    if (code != ERROR_NONE)
+        memory_free(source);
+    return code;
+}
+
+int checkpoint_source_read(struct checkpoint_source *source, const struct checkpoint_piece *piece)
+{
+    char name[CHECKPOINT_DATASET_BYTES];
+    struct hdf5_silence silence;
+    checkpoint_dataset_name(name, PIECE_WEIGHT, piece->parameter);
+    hdf5_silence_begin(&silence);
+    hid_t dataset = hdf5_open_dataset(source->file, name);
+    bool good =
+        dataset >= 0 && checkpoint_read_slab(dataset, H5T_NATIVE_FLOAT, piece->parameter, piece->slab, piece->staging);
+    H5Dclose(dataset);
+    hdf5_silence_end(&silence);
+    return good ? ERROR_NONE : checkpoint_refuse_tensor(source->path, name);
+}
+
+void checkpoint_source_close(struct checkpoint_source *source)
+{
+    if (source == NULL)
+        return;
+    H5Fclose(source->file);
+    memory_free(source);
+}
+
+struct stream_reader {
+    struct checkpoint_source source;
+    int (*take)(void *self, const struct checkpoint_piece *piece);
+    void *self;
 };
 
 static int read_piece(void *self, const struct checkpoint_piece *piece)
 {
     struct stream_reader *r = self;
-    char name[CHECKPOINT_DATASET_BYTES];
-    checkpoint_dataset_name(name, PIECE_WEIGHT, piece->parameter);
-    hid_t dataset = hdf5_open_dataset(r->file, name);
-    bool good =
-        dataset >= 0 && checkpoint_read_slab(dataset, H5T_NATIVE_FLOAT, piece->parameter, piece->slab, piece->staging);
-    H5Dclose(dataset);
-    return good ? r->take(r->self, piece) : checkpoint_refuse_tensor(r->path, name);
+    int code = checkpoint_source_read(&r->source, piece);
+    return code == ERROR_NONE ? r->take(r->self, piece) : code;
 }
 
-int checkpoint_stream_read(const struct model *model, const char *path,
+int checkpoint_stream_read(const struct model *model, int first, int end, const char *path,
                            int (*take)(void *self, const struct checkpoint_piece *piece), void *self)
 {
-    struct stream_reader reader = {.take = take, .self = self, .path = path};
-    struct hdf5_silence silence;
-    hdf5_silence_begin(&silence);
-    int code = checkpoint_open(&reader.file, path);
+    struct stream_reader reader = {.source.path = path, .take = take, .self = self};
+    int code = open_source(&reader.source, model, end > model->head + 1);
     if (code == ERROR_NONE) {
-        code = checkpoint_check_tensors(reader.file, path, model, PIECE_WEIGHT + 1, false);
-        if (code == ERROR_NONE)
-            code = visit_pieces(model, "reading", read_piece, &reader);
-        H5Fclose(reader.file);
+        code = visit_pieces(model, first, end, "reading", read_piece, &reader);
+        H5Fclose(reader.source.file);
     }
-    hdf5_silence_end(&silence);
     return code;
 }

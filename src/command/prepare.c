@@ -21,6 +21,8 @@ static const struct command_option options[] = {
      "format of the output: store, or megatron (a data set of Megatron-LM, OUT.bin and OUT.idx)"},
     {"append-eod", 0, NULL, COMMAND_FLAG, false, &given.append_eod, "Megatron: append the end token to each record"},
     {"split", 0, "PARTS", COMMAND_TEXT, false, &given.split, "one store per part, such as train:0.95,valid:0.05"},
+    {"split-column", 0, "NAME", COMMAND_TEXT, false, &given.split_column,
+     "CSV, TSV, Parquet, FASTA (NAME=...): field that says train, valid (validation) or test of each record"},
     {"clusters", 0, "FILE", COMMAND_PATH, false, &given.clusters,
      "clusters of records that --split keeps together: MMseqs2's cluster.tsv, or a .clstr of CD-HIT"},
     {"drop-duplicates", 0, NULL, COMMAND_FLAG, false, &given.drop_duplicates,
@@ -68,8 +70,8 @@ const struct command command_prepare = {
             "a record is dropped; lower-case letters and other characters that are not tokens become <unk> and are\n"
             "counted. The folder of OUT.h5 is created if it does not exist.\n\n"
             "Text: --tokenizer names a tokenizer.json of Hugging Face, a tokenizer.model of tiktoken (Llama 3), or a\n"
-            "folder with one of them or with vocab.json and merges.txt (byte-level BPE). Each record is encoded as a\n"
-            "whole, and the store keeps the tokenizer's files.",
+            "folder with one of them, with vocab.json and merges.txt, or with vocab.txt: byte-level BPE, WordPiece,\n"
+            "tables of words and k-mers. Each record is encoded as a whole, and the store keeps the tokenizer's files.",
     .options = options,
     .least = 1,
     .most = -1,

@@ -247,6 +247,9 @@ static const struct op_field add_fields[] = {
     FIELD(add, from, OP_READ, FLOAT, "M N"),
     FIELD(add, to, OP_READ_WRITE, FLOAT, "M N"),
 };
+static const struct op_field multiply_fields[] = {
+    FIELD(multiply, x, OP_READ_WRITE, FLOAT, "M N"),
+};
 static const struct op_field exact_add_fields[] = {
     FIELD(exact_add, from, OP_READ, STAT, "1 N"),
     ACCUMULATED(exact_add, to, OP_WRITE, F64, "1 N"),

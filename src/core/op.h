@@ -50,6 +50,7 @@ struct group;
     X(JOIN, join)                                                                                                      \
     X(FILL, fill)                                                                                                      \
     X(ADD, add)                                                                                                        \
+    X(MULTIPLY, multiply)                                                                                              \
     X(EXACT_ADD, exact_add)                                                                                            \
     X(EXACT_READ, exact_read)                                                                                          \
     X(QUANTIZE, quantize)                                                                                              \
@@ -498,6 +499,12 @@ struct fill_args {
 struct add_args {
     struct tensor from; /* f [rows, cols] */
     struct tensor to;   /* f, the same shape */
+};
+
+/* x *= factor, which is rounded to f32; multiplied in f32 and rounded to x's type. */
+struct multiply_args {
+    struct tensor x; /* f [rows, cols] */
+    double factor;
 };
 
 /* to (+)= from, rounded to the nearest multiple of quantum (a power of two), ties to even; NaN where |from| > most.

@@ -1,4 +1,4 @@
-/* copy, scatter, transpose, split, join, fill, add. */
+/* copy, scatter, transpose, split, join, fill, add, multiply. */
 #include "cpu/convert.h"
 
 /* bytes that a thread moves at a time, several pages */
@@ -110,5 +110,21 @@ void cpu_add(struct cpu *cpu, const struct add_args *args)
         cpu_read(&to, s.row, s.col, s.count, to_buffer);
         cpu_add_span(cpu_read(&from, s.row, s.col, s.count, from_buffer), sum, s.count);
         cpu_write(&to, s.row, s.col, s.count, to_buffer);
+    }
+}
+
+void cpu_multiply(struct cpu *cpu, const struct multiply_args *args)
+{
+    const struct tensor x = cpu_flat(&args->x);
+    const struct cpu_spans spans = cpu_spans(x.rows, x.cols);
+    const float factor = (float)args->factor;
+#pragma omp parallel for num_threads(cpu_threads(cpu, tensor_count(&x))) schedule(static)
+    for (int64_t i = 0; i < spans.count; i++) {
+        struct cpu_span s = cpu_span(&spans, i);
+        float buffer[CPU_SPAN], *values = cpu_target(&x, s.row, s.col, buffer);
+        cpu_read(&x, s.row, s.col, s.count, buffer);
+        for (int64_t j = 0; j < s.count; j++)
+            values[j] *= factor;
+        cpu_write(&x, s.row, s.col, s.count, buffer);
     }
 }

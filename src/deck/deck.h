@@ -38,6 +38,16 @@ enum deck_freeze { DECK_FREEZE_NONE, DECK_FREEZE_TRUNK };
 enum deck_head { DECK_HEAD_LM, DECK_HEAD_SEQUENCE, DECK_HEAD_TOKEN, DECK_HEADS };
 enum deck_problem { DECK_PROBLEM_CLASSIFICATION, DECK_PROBLEM_REGRESSION };
 enum deck_pooling { DECK_POOLING_AUTO, DECK_POOLING_FIRST, DECK_POOLING_LAST, DECK_POOLING_MEAN };
+/* The loss, then enum validation_metric (monitor/validation.h). */
+enum deck_metric {
+    DECK_METRIC_LOSS,
+    DECK_METRIC_ACCURACY,
+    DECK_METRIC_F1,
+    DECK_METRIC_MCC,
+    DECK_METRIC_AUC,
+    DECK_METRIC_SPEARMAN,
+    DECK_METRIC_R2
+};
 enum deck_failure { DECK_FAILURE_STOP, DECK_FAILURE_CONTINUE };
 enum deck_compute { DECK_COMPUTE_FP32, DECK_COMPUTE_BF16 };
 enum deck_recipe {

@@ -21,6 +21,7 @@ struct deck {
         int64_t num_labels;
         int problem_type; /* enum deck_problem */
         int pooling;      /* enum deck_pooling */
+        char id2label[DECK_STRING];
         bool norm_zero_centered;
         int gelu; /* enum deck_gelu */
         bool token_dropout;
@@ -42,7 +43,13 @@ struct deck {
         int64_t recheck_every;
         int on_divergence; /* enum deck_divergence */
         int freeze;        /* enum deck_freeze */
+        char class_weights[DECK_STRING];
     } train;
+    struct {
+        int64_t rank;
+        double alpha;
+        char targets[DECK_STRING];
+    } lora;
     struct {
         double lr, decoupled_lr, beta1, beta2, eps, weight_decay, clip;
         int decay; /* enum deck_decay */
@@ -67,7 +74,8 @@ struct deck {
         double mask_probability, reverse_complement;
     } data;
     struct {
-        int64_t every, rows;
+        int64_t every, rows, patience;
+        int metric; /* enum deck_metric */
     } validation;
     struct {
         int64_t every, keep, keep_every, stripes;

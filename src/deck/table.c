@@ -82,9 +82,13 @@ const struct deck_row deck_table[] = {
      .doc = "Loss of a fine-tuning head: cross-entropy of one class, or the mean squared error of model.num_labels "
             "numbers per sequence."},
     {CHOICE(model.pooling, DECK_POOLING_AUTO, "auto", "first", "last", "mean"), .restart = RESTART_TENSORS,
-     .doc = "What the head \"sequence\" reads: the state of the first token or of the last one, or the mean over the "
-            "tokens that are not special. \"auto\" is what transformers' class reads: the first token of \"esm2\", the "
-            "last one of \"llama\"."},
+     .doc =
+         "What the head \"sequence\" reads: the state of the first token or of the last one, or the mean over the "
+         "tokens that are not special. \"auto\" is the first token of masked models and the last one of causal models, "
+         "as transformers' classes read it."},
+    {STRING(model.id2label, ""), .restart = RESTART_FREE,
+     .doc = "Names of a fine-tuning head's classes, or of its numbers, in order and separated by commas, for exports; "
+            "\"\" uses those of data.train."},
     {BOOL(model.norm_zero_centered, false), .restart = RESTART_MODEL,
      .doc = "Store the gains of norms as their distance from 1 (Megatron's --apply-layernorm-1p): they start at 0, "
             "bf16 keeps more of their digits, and weight decay, if optimizer.decay includes norms, pulls gains to 1. "
@@ -158,13 +162,26 @@ const struct deck_row deck_table[] = {
     {CHOICE(train.freeze, DECK_FREEZE_NONE, "none", "trunk"), .restart = RESTART_TENSORS,
      .doc = "Parameters that are not trained. \"trunk\": embedding and blocks, so that only the head is. They have no "
             "gradients, moments or fp32 masters: with precision.compute = \"bf16\" they are rounded to bf16. The "
-            "backward ends at the head. Not with a tied head, whose matrix is the embedding's."},
+            "backward ends at the head. Not with a tied head, whose matrix is the embedding's. With lora.rank the "
+            "trunk is frozen in any case, and \"trunk\" means that the head is trained too."},
 
+    {STRING(train.class_weights, ""), .restart = RESTART_LOGGED,
+     .doc = "Weights of the classes in the loss of a fine-tuning head (torch's CrossEntropyLoss): a number for each, "
+            "separated by commas, or \"balanced\": inverse to their frequency in data.train. \"\": all are 1."},
     {INT(train.recheck_every, 0, 0, LARGE), .unit = "steps", .restart = RESTART_FREE,
      .doc = "Silent corruption: every this many steps all ranks compute one micro-batch, and ranks that must have the "
             "same loss, gradients, weights or moments are compared. If one differs, it is named with host and device, "
             "and the run ends with exit code 1 before it saves. Bit for bit on CPUs and with device.deterministic, "
             "else within bounds (doc/errors.md). 0 is off. Results are bitwise unchanged."},
+
+    {INT(lora.rank, 0, 0, 65536), .restart = RESTART_TENSORS,
+     .doc = "Rank of LoRA's adapters, peft's r; 0 trains without adapters. With a rank only the adapters are trained "
+            "(doc/lora.md)."},
+    {REAL(lora.alpha, 8, 0, INFINITY), .restart = RESTART_MODEL,
+     .doc = "The adapters' outputs are multiplied by lora.alpha / lora.rank, as with peft's lora_alpha."},
+    {STRING(lora.targets, "all-linear"), .restart = RESTART_TENSORS,
+     .doc = "The linear layers with adapters: names with commas between them, such as \"q_proj,v_proj\", as peft's "
+            "target_modules: each module whose name it is or ends with. \"all-linear\": all of the blocks."},
 
     {REAL(optimizer.lr, 1e-3, 0, INFINITY), .above_minimum = true, .restart = RESTART_LOGGED,
      .doc = "Peak learning rate of AdamW."},
@@ -246,7 +263,8 @@ const struct deck_row deck_table[] = {
     {CHOICE(data.format, DECK_FORMAT_PACKED, "packed", "padded"), .restart = RESTART_DATA,
      .doc = "\"packed\" rows contain windows end to end, \"padded\" rows one window each and padding."},
     {BOOL(data.split, true), .restart = RESTART_DATA,
-     .doc = "Packed rows: split a window that does not fit, and begin the next row with its rest, instead of padding."},
+     .doc = "Packed rows: split a window that does not fit, and begin the next row with its rest, instead of padding. "
+            "Never with a fine-tuning head (model.head)."},
     {CHOICE(data.special_tokens, DECK_SPECIAL_WINDOW, "window", "sequence"), .restart = RESTART_DATA,
      .doc = "Put begin and end tokens around each window, or only at the ends of whole sequences."},
     {BOOL(data.bos, true), .restart = RESTART_DATA,
@@ -273,6 +291,15 @@ const struct deck_row deck_table[] = {
      .doc = "Validate on data.valid every this many steps, and after the last; 0 only after the last."},
     {INT(validation.rows, 64, 0, LARGE), .unit = "rows", .restart = RESTART_LOGGED,
      .doc = "Rows of the fixed validation set, from the start of the store; 0 uses all."},
+    {CHOICE(validation.metric, DECK_METRIC_LOSS, "loss", "accuracy", "f1", "mcc", "auc", "spearman", "r2"),
+     .restart = RESTART_LOGGED,
+     .doc =
+         "The number that decides which validation is the best (checkpoint.keep_best, validation.patience): the lowest "
+         "loss, or the highest of a metric that the fine-tuning head has (model.head)."},
+    {INT(validation.patience, 0, 0, LARGE), .unit = "validations", .restart = RESTART_LOGGED,
+     .doc =
+         "Early stopping: end the run once this many validations in a row (validation.every) were no better than the "
+         "best one; 0 never does."},
 
     {INT(checkpoint.every, 0, 0, LARGE), .unit = "steps", .restart = RESTART_FREE,
      .doc = "Write a checkpoint every this many steps, and at the end; 0 writes none by steps."},
@@ -284,7 +311,7 @@ const struct deck_row deck_table[] = {
     {INT(checkpoint.keep_every, 0, 0, LARGE), .unit = "steps", .restart = RESTART_FREE,
      .doc = "Never remove checkpoints of multiples of this many steps; 0 is off."},
     {BOOL(checkpoint.keep_best, false), .restart = RESTART_FREE,
-     .doc = "Write a checkpoint at each new lowest validation loss, and keep the best one."},
+     .doc = "Write a checkpoint at each new best validation (validation.metric), and keep the best one."},
     {CHOICE(checkpoint.on_failure, DECK_FAILURE_STOP, "stop", "continue"), .restart = RESTART_FREE,
      .doc = "If a checkpoint cannot be written (disk full): end the run with exit code 1, or warn and continue. Older "
             "checkpoints are kept in both cases."},

@@ -26,7 +26,7 @@ static struct unit **order_chunk(struct unit **at, struct model *model, const st
     order->backward = at;
     for (int u = chunk->end - 1; u >= chunk->first; u--) {
         at = append_unit(at, &model->units[u]);
-        if (!model->units[u].frozen)
+        if (!model->units[u].idle_backward)
             order->trained = (int)(at - order->backward);
     }
     return at;

@@ -85,23 +85,23 @@ void engine_run_backward(struct engine *e, const struct schedule_action *action)
     store->begin(e->store, order->backward, order->trained, e->execution.stream, false);
     memory_backward_begin(&e->execution, action->chunk);
     for (int u = model->chunks[action->chunk].end - 1; u >= model->chunks[action->chunk].first; u--) {
-        if (model->units[u].frozen)
+        if (model->units[u].idle_backward)
             break;
         struct unit *unit = &model->units[u], *home = unit_lender(unit);
+        const bool trains = weights && !unit->frozen, trains_home = weights && home != NULL && !home->frozen;
         e->execution.wanted =
             memory_recomputed(&e->memory, unit); /* the store quantizes weights for the recompute too */
         acquire(e, unit);
-        if (weights && home != NULL)
+        if (trains_home)
             store->gradients_open(e->store, home, e->execution.stream, action->first, action->last);
-        if (weights) /* a tied embedding adds to the gradients of the head */
+        if (trains) /* a tied embedding adds to the gradients of the head */
             store->gradients_open(e->store, unit, e->execution.stream, action->first && unit != lent, action->last);
         launch_range(e->execution.stream, unit->class->name);
         memory_backward_unit(&e->execution, unit);
         launch_range_end(e->execution.stream);
-        if (weights)
+        if (trains)
             store->gradients_close(e->store, unit, e->execution.stream, sums);
-        if (weights &&
-            home != NULL) /* the lender's own backward closes its gradients, unless the lender is on another stage */
+        if (trains_home) /* the lender's own backward closes its gradients, unless this rank runs none */
             store->gradients_close(e->store, home, e->execution.stream, sums && !unit_is_computed(home));
         if (home != NULL)
             lent = home;

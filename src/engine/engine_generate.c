@@ -215,7 +215,7 @@ static struct tensor fetch(struct engine *e, int64_t count)
 {
     const struct tensor host = tensor_rows(&e->logits, 0, count);
     if (count > 0) {
-        const struct tensor made = lm_head_end_logits(&e->execution, &e->model->units[e->model->unit_count - 1]);
+        const struct tensor made = lm_head_end_logits(&e->execution, model_head(e->model));
         LAUNCH(&e->streams[STREAM_COMPUTE], COPY, copy, .from = tensor_rows(&made, 0, count), .to = host);
     }
     engine_synchronize(e);

@@ -3,6 +3,7 @@
 #include "base/range.h"
 #include "comm/comm.h"
 #include "model/lm_head.h"
+#include "model/task_head.h"
 #include "engine/engine_private.h"
 
 #include <string.h>
@@ -28,7 +29,7 @@ void engine_read_values(struct engine *e, struct tensor from, double *values)
 
 static const struct unit *head_of(const struct engine *e)
 {
-    return &e->model->units[e->model->unit_count - 1];
+    return model_head(e->model);
 }
 
 /* -- Context parallelism: results on the first rank ---------------------------------------------------------------- */
@@ -197,6 +198,18 @@ static void put_states(struct engine *e, const struct tensor *rows, float *to, i
     fetch_floats(e, rows, own, rows->cols);
     gather_tokens(e, own, rows->cols * (int64_t)sizeof *own, e->state_tokens, to, stride * (int64_t)sizeof *to);
     memory_free(own);
+}
+
+void engine_show_predictions(struct engine *e, const struct batch *batch)
+{
+    const struct unit *head = head_of(e);
+    if (e->predicted == NULL || !unit_is_computed(head))
+        return;
+    struct tensor outputs = engine_fetch(e, task_head_outputs(&e->execution, head));
+    struct tensor labels = engine_fetch(e, task_head_labels(&e->execution, head));
+    e->predicted(e->predicted_self, &outputs, &labels, batch);
+    memory_free(outputs.data);
+    memory_free(labels.data);
 }
 
 void engine_keep_states(struct engine *e, const struct unit *unit)

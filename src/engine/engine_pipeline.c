@@ -16,9 +16,9 @@ static bool passes(const struct engine *e, int chunk, enum transfer_direction di
     case RECEIVE_FROM_PREVIOUS:
         return stage_has_before(pipeline, chunk);
     case SEND_TO_PREVIOUS:
-        return trains && stage_has_before(pipeline, chunk) && !e->model->units[units->first].frozen;
+        return trains && stage_has_before(pipeline, chunk) && !e->model->units[units->first].idle_backward;
     case RECEIVE_FROM_NEXT:
-        return trains && stage_has_next(pipeline, chunk) && !e->model->units[units->end - 1].frozen;
+        return trains && stage_has_next(pipeline, chunk) && !e->model->units[units->end - 1].idle_backward;
     case TRANSFER_DIRECTIONS:
         break;
     }

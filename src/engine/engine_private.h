@@ -87,6 +87,8 @@ void engine_sum_over_ranks(struct engine *e, struct tensor x);
 /* Returns a copy in host memory, whose data the caller frees. Waits for all earlier launches, which may read the
  * caller's memory. */
 struct tensor engine_fetch(struct engine *e, struct tensor from);
+/* After a forward of PASS_EVALUATE: shows the head's outputs to the caller (engine->predicted). */
+void engine_show_predictions(struct engine *e, const struct batch *batch);
 /* After the forward of a unit: copies its state for engine_embed, if it is wanted. */
 void engine_keep_states(struct engine *e, const struct unit *unit);
 /* The service `attended` of units (model/execution.h), for engine_embed. */

@@ -293,8 +293,10 @@ struct engine_result engine_evaluate(struct engine *e, const struct batch *batch
 {
     CHECK_BUG(e->returned == e->launched);
     engine_start_totals(e);
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = 0; i < count; i++) {
         engine_forward_stages(e, PASS_EVALUATE, &batches[i]);
+        engine_show_predictions(e, &batches[i]);
+    }
     engine_sum_over_ranks(e, e->total);
     send_return(e, false, false);
     return engine_take(e);

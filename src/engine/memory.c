@@ -106,7 +106,12 @@ static void run_backward(struct execution *execution, struct unit *unit)
     }
     execution->output_gradient_sum = behind ? execution->input_gradient_sum : (struct tensor){0};
     execution->input_gradient_sum = (struct tensor){0};
+    const enum gradient_set requested = execution->gradients;
+    execution->trains_adapters = requested & GRADIENT_WEIGHT;
+    if (unit->frozen)
+        execution->gradients &= ~(unsigned)GRADIENT_WEIGHT;
     unit->class->backward(execution, unit, input_of(execution, unit), gradient);
+    execution->gradients = requested;
 }
 
 void memory_backward_unit(struct execution *execution, struct unit *unit)
@@ -225,7 +230,7 @@ static void run_backwards(struct planner *p, enum gradient_set gradients, struct
     p->execution.gradients = gradients;
     for (int u = p->model->unit_count - 1; u >= 0; u--) {
         int64_t first = log->count;
-        if (unit_is_computed(&p->model->units[u]) && !p->model->units[u].frozen)
+        if (unit_is_computed(&p->model->units[u]) && !p->model->units[u].idle_backward)
             memory_backward_unit(&p->execution, &p->model->units[u]);
         if (spans != NULL)
             spans[u] = (struct plan_span){log, first, log->count};
@@ -399,7 +404,7 @@ static void find_needed(const struct planner *p, struct id_set *needed)
  * -1 without a place. */
 static void place_gradients(const struct planner *p, int64_t *where)
 {
-    const struct unit *units = p->model->units, *table = unit_lender(&units[p->model->unit_count - 1]);
+    const struct unit *units = p->model->units, *table = unit_lender(model_head(p->model));
     int64_t end = p->kept_bytes, kept_end = p->kept_bytes; /* of the free bytes; of the unit's kept tensors */
     for (int u = p->model->unit_count - 1; u >= 0; u--) {
         const int64_t needed = units[u].frozen ? 0 : unit_elements(&units[u]) * p->settings->gradient_bytes;
@@ -557,7 +562,7 @@ void memory_create(struct engine_memory *memory, struct model *model, const stru
     offload_allocate_buffers(memory->buffers, budget);
     /* units exchange tensors of both with tensor ranks, or else with context ranks, or else with data ranks */
     struct group *group = execution->tensor != NULL ? execution->tensor : execution->row;
-    if (group == NULL && execution->data->copies && execution->data->size > 1)
+    if (group == NULL && group_size(execution->data) > 1 && execution->data->copies)
         group = execution->data;
     memory->kept_base =
         budget_allocate_gathered(budget, place_slots(memory, settings->slots), BUDGET_ACTIVATIONS, group);

@@ -93,7 +93,7 @@ static void measure_shard(const struct unit *unit, enum storage_class storage, c
 /* Returns whether this rank measures the shard, among its owners. */
 static bool is_measured(const struct unit *unit, const struct store_shard *shard)
 {
-    return tensor_present(&shard->gradient) && shard->owner == 0 && unit_is_computed(unit);
+    return tensor_present(&shard->gradient) && shard->owner == 0 && unit_is_owned(unit);
 }
 
 void optimizer_plan_measure(struct optimizer *optimizer, struct weight_store *store, struct unit *unit,

@@ -19,6 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Tokens of a batch of short windows: what a GPU computes well, and what a CPU does in a moment. */
+enum { DEVICE_TOKENS = 4096, HOST_TOKENS = 512 };
 enum { BATCH_TOKENS = 4096, WINDOWS_PER_CONTEXT = 64, MOST_TOKENS = 1 << 28, OVERLAP = 200 };
 enum { LEAST_CAUSAL = 2, LEAST_MASKED = 3 }; /* minimum tokens of a window with a token to score */
 
@@ -206,6 +208,7 @@ static int shape_of(const struct inference *inference, const struct eval_setting
                           inference->tokenizer->name);
     *masking = (struct token_masking){inference->tokenizer, (uint64_t)seed_of(inference, s),
                                       inference->setup.train.mask_probability, NULL};
+    const int64_t least = inference->executor->device != NULL ? DEVICE_TOKENS : HOST_TOKENS;
     int64_t batch = s->batch > 0 ? s->batch : BATCH_TOKENS / context > 1 ? BATCH_TOKENS / context : 1;
     *how = (struct score_settings){.checkpoint = inference->path,
                                    .windows = {.input = s->input,
@@ -223,6 +226,7 @@ static int shape_of(const struct inference *inference, const struct eval_setting
                                    .masking = masked ? masking : NULL,
                                    .token_dropout = inference->setup.model.token_dropout,
                                    .tokens = batch * context,
+                                   .short_tokens = s->batch > 0 ? batch * context : MIN(batch * context, least),
                                    .windows_at_once = batch * WINDOWS_PER_CONTEXT};
     return ERROR_NONE;
 }

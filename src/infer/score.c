@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/progress.h"
+#include "base/range.h"
 #include "data/batch.h"
 #include "infer/inference.h"
 
@@ -22,6 +23,7 @@ struct score_place {
 struct score_list {
     struct score_place *places; /* [windows_at_once] */
     int64_t count;
+    int64_t tokens; /* of the batch, with padding */
 };
 
 struct scorer {
@@ -84,11 +86,20 @@ static void put_window(struct scorer *s, const struct sliding_window *window, st
         masking_scale(settings->windows.tokenizer, s->tokens, count, s->batch.scale + first);
 }
 
-/* Appends whole windows to a batch until the next one does not fit. */
+/* Returns the tokens of a batch for windows of this length. */
+static int64_t batch_size(const struct scorer *s, int64_t length)
+{
+    int64_t size = s->settings->short_tokens;
+    while (size < length)
+        size *= 2;
+    return MIN(size, s->settings->tokens);
+}
+
+/* Appends whole windows to a batch until the next one does not fit, or belongs in a batch of another size. */
 static int fill_batch(struct scorer *s, struct score_list *list, bool own)
 {
     int64_t used = 0;
-    list->count = 0;
+    list->count = list->tokens = 0;
     if (own)
         batch_restart(&s->batch);
     for (;;) {
@@ -96,7 +107,11 @@ static int fill_batch(struct scorer *s, struct score_list *list, bool own)
         if (s->waiting.count == 0)
             code = sliding_next(s->windows, &s->waiting);
         const struct sliding_window *window = &s->waiting;
-        if (code != ERROR_NONE || window->count == 0 || used + window->count > s->settings->tokens ||
+        if (code != ERROR_NONE || window->count == 0)
+            return code;
+        if (list->count == 0)
+            list->tokens = batch_size(s, window->count);
+        if (batch_size(s, window->count) != list->tokens || used + window->count > list->tokens ||
             list->count == s->settings->windows_at_once)
             return code;
         put_window(s, window, list, used, own);
@@ -111,6 +126,8 @@ static void compute(struct scorer *s, const struct score_list *list)
         return;
     if (list->count == 0)
         batch_append(&s->batch, &s->settings->windows.tokenizer->bos, 1); /* the pass is collective */
+    else
+        batch_pad(&s->batch, tokenizer_padding(s->settings->windows.tokenizer), list->tokens);
     engine_score(s->engine, &s->batch, s->losses);
     for (int64_t i = 0; i < list->count; i++) {
         const struct score_place *place = &list->places[i];

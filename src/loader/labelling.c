@@ -61,6 +61,35 @@ int labelling_check(const struct task_settings *task, const struct store_set *se
     return ERROR_NONE;
 }
 
+static void count_tokens(const struct task_settings *task, const struct token_store *store, int64_t *counts)
+{
+    enum { SOME = 1024 };
+    int32_t classes[SOME];
+    for (int64_t start = 0; start < store->token_count; start += SOME) {
+        const int64_t left = store->token_count - start, count = MIN(left, (int64_t)SOME);
+        token_store_token_classes(store, start, count, classes);
+        for (int64_t i = 0; i < count; i++)
+            if (classes[i] >= 0 && classes[i] < task->labels)
+                counts[classes[i]]++;
+    }
+}
+
+void labelling_count(const struct task_settings *task, const struct store_set *set, int64_t *counts)
+{
+    for (int d = 0; d < set->list.count; d++) {
+        const struct token_store *store = set->stores[d].store;
+        if (task->head == DECK_HEAD_TOKEN) {
+            count_tokens(task, store, counts);
+            continue;
+        }
+        for (int64_t i = 0; i < store->sequences; i++) {
+            const int32_t label = token_store_class(store, i);
+            if (label >= 0 && label < task->labels)
+                counts[label]++;
+        }
+    }
+}
+
 /* -- Segments ------------------------------------------------------------------------------------------------------ */
 
 static void check_class(const struct task_settings *task, const struct token_store *store, int64_t sequence,

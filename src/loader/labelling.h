@@ -14,6 +14,9 @@ int labelling_check(const struct task_settings *task, const struct store_set *se
 /* Returns whether the classes, or numbers, of one store are the first ones of the other. */
 bool labelling_agrees(const struct token_store *a, const struct token_store *b);
 
+/* Adds the labels of each class in all stores to counts[task->labels]. */
+void labelling_count(const struct task_settings *task, const struct store_set *set, int64_t *counts);
+
 /* Writes the labels of a segment, which begins at token `at` of the batch and is in segment slot `slot`, and adds to
  * batch->valid. A head for sequences: the class, or with targets the slot, at the tokens that task->pooling names. A
  * head for tokens: each token's class, none at special tokens. reversed: the window is read from the other strand.

@@ -128,7 +128,7 @@ static struct packer_settings rows_of(const struct loader_settings *settings)
     return (struct packer_settings){
         .row_tokens = settings->row_tokens,
         .max_segments = settings->format == LOADER_PADDED ? 1 : settings->max_segments,
-        .split = settings->format == LOADER_PACKED && settings->split && settings->task.head != DECK_HEAD_SEQUENCE,
+        .split = settings->format == LOADER_PACKED && settings->split && settings->task.head == DECK_HEAD_LM,
     };
 }
 
@@ -564,6 +564,11 @@ const struct token_store *loader_labelled(const struct loader *loader)
 bool loader_same_classes(const struct loader *a, const struct loader *b)
 {
     return labelling_agrees(loader_labelled(a), loader_labelled(b));
+}
+
+void loader_count_classes(const struct loader *loader, int64_t *counts)
+{
+    labelling_count(&loader->settings.task, &loader->set, counts);
 }
 
 double loader_wait_seconds(const struct loader *loader)

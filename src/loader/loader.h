@@ -123,6 +123,9 @@ struct blend_position loader_carry(const struct loader *loader, const struct ble
  * have the same numbers in the other's. */
 const struct token_store *loader_labelled(const struct loader *loader);
 bool loader_same_classes(const struct loader *a, const struct loader *b);
+/* Adds the labels of each class in the stores to counts[task.labels], for a head that learns classes. Reads all labels.
+ */
+void loader_count_classes(const struct loader *loader, int64_t *counts);
 
 /* Seconds that loader_next has spent waiting for the prefetch thread, in total. */
 double loader_wait_seconds(const struct loader *loader);

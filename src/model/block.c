@@ -3,6 +3,7 @@
 #include "model/norm.h"
 #include "model/sequence.h"
 
+#include <math.h>
 #include <stdio.h>
 
 static const struct tensor absent;
@@ -17,6 +18,50 @@ static const struct head_norm head_norm = {BLOCK_Q_NORM, BLOCK_K_NORM, BLOCK_Q_R
 static bool norms_sum(const struct unit *unit)
 {
     return unit_family(unit)->bias[LINEAR_O] && unit_family(unit)->layer_norm && !sequence_parallel(unit);
+}
+
+/* Returns this rank's outputs of a target; 0: the family does not have it. */
+static int64_t target_outputs(const struct unit *unit, enum lora_target target)
+{
+    const struct model_settings *s = unit->settings;
+    const struct family *family = unit_family(unit);
+    const int64_t up = !family->gelu && family->names.gate == NULL ? 2 * model_ffn(s) : model_ffn(s);
+    const int64_t outputs[LORA_TARGETS] = {[LORA_Q] = model_heads(s) * s->head_dim,
+                                           [LORA_K] = model_kv_heads(s) * s->head_dim,
+                                           [LORA_V] = model_kv_heads(s) * s->head_dim,
+                                           [LORA_O] = s->hidden,
+                                           [LORA_GATE] = up,
+                                           [LORA_UP] = up,
+                                           [LORA_DOWN] = s->hidden};
+    return lora_module(family, target) != NULL ? outputs[target] : 0;
+}
+
+/* Returns the ids of the weights A, and B (+ 1), of a linear's adapters. */
+static int adapters_of(enum block_weight weight)
+{
+    return BLOCK_ADAPTERS + 2 * (int)weight;
+}
+
+/* Returns the adapters of a linear. Its outputs are those of its targets, one after the other. */
+static struct linear_adapter adapter_of(const struct unit *unit, enum block_weight weight)
+{
+    static const enum lora_target first[] = {LORA_Q, LORA_O, LORA_GATE, LORA_DOWN, LORA_TARGETS};
+    const struct model_settings *s = unit->settings;
+    const int first_tensor = BLOCK_LINEARS + (int)weight * LINEAR_TENSORS;
+    struct linear_adapter adapter = {.a = adapters_of(weight),
+                                     .b = adapters_of(weight) + 1,
+                                     .adapted = first_tensor + LINEAR_ADAPTED,
+                                     .gradient = first_tensor + LINEAR_ADAPTED_GRADIENT};
+    int64_t outputs = 0;
+    for (int t = (int)first[weight]; t < (int)first[weight + 1] && s->lora.rank > 0; t++) {
+        const int64_t rows = target_outputs(unit, (enum lora_target)t);
+        if (s->lora.targets[t]) {
+            adapter.parts[adapter.count].first = outputs;
+            adapter.parts[adapter.count++].rows = rows;
+        }
+        outputs += rows;
+    }
+    return adapter;
 }
 
 static struct linear linear_of(const struct unit *unit, enum block_weight weight)
@@ -40,6 +85,8 @@ static struct linear linear_of(const struct unit *unit, enum block_weight weight
         .precision = precision_of(&unit->settings->precision, unit->layer, (int)weight),
         .summed = (weight == BLOCK_UP && gelu) || (weight == BLOCK_O && norms_sum(unit)),
         .fused = {[OPERAND_INPUT] = weight == BLOCK_DOWN, [OPERAND_GRADIENT] = weight == BLOCK_UP && !unsummed},
+        .adapter = adapter_of(unit, weight),
+        .frozen = unit->frozen,
         .remade = weight == BLOCK_DOWN};
 }
 
@@ -164,6 +211,7 @@ static void sliced_backward(struct execution *e, const struct unit *unit, struct
         slice.d_up = unit_family(unit)->gelu ? slice.d_activated : unit_first_rows(e, unit, BLOCK_D_UP, slice.count);
         slice.down.summed = tensor_present(&e->output_gradient_sum) && e->gradients == GRADIENT_BOTH;
         activate_slice(e, unit, &slice);
+        adapter_project(e, unit, &slice.down.adapter, slice.activated.value);
         linear_backward(&down, unit, &slice.down, &slice.activated, tensor_rows(&dy, first, slice.count),
                         slice.d_activated, NULL, NULL);
         activate_backward(e, unit, &slice.up, slice.up_out, slice.d_activated, slice.d_up,
@@ -316,6 +364,7 @@ bool block_is_sliced(const struct unit *unit)
 
 /* A parameter of a linear layer's weight. */
 struct linear_part {
+    enum lora_target target;
     const char *name; /* NULL: not in this family */
     int64_t rows;     /* number of rows in the global tensor */
     double init_std;
@@ -351,16 +400,18 @@ static struct parameter *declare_rows(struct unit *unit, int id, const struct li
     return p;
 }
 
-static void declare_matrix(struct unit *unit, int id, int64_t inputs, const struct linear_part *part,
-                           const struct share *share, enum linear_split split)
+/* Declares a matrix that has the outputs of `part` as rows. first: first column. */
+static struct parameter *declare_matrix(struct unit *unit, int id, int64_t inputs, int64_t first,
+                                        const struct linear_part *part, const struct share *share,
+                                        struct initial_value initial, const char *what)
 {
-    struct parameter *p = declare_rows(unit, id, part, share, unit_random(unit, part->init_std), "weight");
+    struct parameter *p = declare_rows(unit, id, part, share, initial, what);
     if (share->rows < part->rows / part->pieces) {
         p->height = share->rows;
         p->apart = part->rows / part->pieces;
     }
-    parameter_place(p, part->rows, inputs, share->first,
-                    split == LINEAR_ROW_PARALLEL ? unit->settings->tensor.rank * p->part.cols : 0);
+    parameter_place(p, part->rows, inputs, share->first, first);
+    return p;
 }
 
 static void declare_bias(struct unit *unit, int id, const struct linear_part *part, const struct share *share,
@@ -372,6 +423,59 @@ static void declare_bias(struct unit *unit, int id, const struct linear_part *pa
         error_fatal("bug: %s is a vector of several pieces", p->name);
     if (split == LINEAR_ROW_PARALLEL)
         parameter_share(p, &unit->settings->tensor, false);
+}
+
+static bool is_target(const struct unit *unit, const struct linear_part *part)
+{
+    return part->name != NULL && unit->settings->lora.targets[part->target];
+}
+
+/* Declares A [r, inputs] of a target; initial values are peft's: uniform with bound 1 / sqrt(inputs). */
+static void declare_a(struct unit *adapters, int id, int64_t inputs, const struct linear_part *part,
+                      enum linear_split split)
+{
+    const struct tensor_parallel *tensor = &adapters->settings->tensor;
+    const struct linear_part a = {.name = part->name, .pieces = 1};
+    const struct share whole = {0, adapters->settings->lora.rank, 1};
+    const struct initial_value initial = {INIT_UNIFORM, 1 / sqrt((double)inputs), -1};
+    struct parameter *p = declare_rows(adapters, id, &a, &whole, initial, "lora_A.weight");
+    parameter_place(p, whole.rows, inputs, 0, split == LINEAR_ROW_PARALLEL ? tensor->rank * p->part.cols : 0);
+    if (split != LINEAR_ROW_PARALLEL)
+        parameter_share(p, tensor, true);
+}
+
+/* Declares B [outputs, r] of a target; its initial values are 0. */
+static void declare_b(struct unit *adapters, int id, const struct linear_part *part, enum linear_split split)
+{
+    const struct share share = share_of(adapters, part, split);
+    struct parameter *p =
+        declare_matrix(adapters, id, adapters->settings->lora.rank, 0, part, &share, unit_constant(0), "lora_B.weight");
+    if (split == LINEAR_ROW_PARALLEL)
+        parameter_share(p, &adapters->settings->tensor, true);
+}
+
+/* Declares the adapters of a linear's parameters that are targets, and lends them to the block. */
+static void declare_adapters(struct unit *unit, struct unit *adapters, enum block_weight id, int64_t inputs,
+                             const struct linear_part *parts, int count)
+{
+    const struct linear linear = linear_of(unit, id);
+    const int64_t rank = unit->settings->lora.rank, own_inputs = unit->weights[id].cols;
+    const int a = 2 * (int)id, b = a + 1;
+    int64_t outputs = 0;
+    if (linear.adapter.count == 0)
+        return;
+    for (int p = 0; p < linear.adapter.count; p++)
+        outputs += linear.adapter.parts[p].rows;
+    unit_declare_weight(adapters, a, linear.adapter.count * rank, own_inputs, STORAGE_MATRIX);
+    for (int i = 0; i < count; i++)
+        if (is_target(unit, &parts[i]))
+            declare_a(adapters, a, inputs, &parts[i], linear.split);
+    unit_declare_weight(adapters, b, outputs, rank, STORAGE_MATRIX);
+    for (int i = 0; i < count; i++)
+        if (is_target(unit, &parts[i]))
+            declare_b(adapters, b, &parts[i], linear.split);
+    unit_share_weight(unit, linear.adapter.a, adapters, a);
+    unit_share_weight(unit, linear.adapter.b, adapters, b);
 }
 
 /* inputs: columns of the global tensor. */
@@ -391,7 +495,9 @@ static void declare_linear(struct unit *unit, enum block_weight id, int64_t inpu
         if (parts[i].name == NULL)
             continue;
         const struct share share = share_of(unit, &parts[i], split);
-        declare_matrix(unit, (int)id, inputs, &parts[i], &share, split);
+        declare_matrix(unit, (int)id, inputs,
+                       split == LINEAR_ROW_PARALLEL ? unit->settings->tensor.rank * own_inputs : 0, &parts[i], &share,
+                       unit_random(unit, parts[i].init_std), "weight");
         if (bias)
             declare_bias(unit, BLOCK_BIASES + (int)id, &parts[i], &share, split);
     }
@@ -412,27 +518,36 @@ static void declare_head_norm(struct unit *unit)
     head_norm_declare(unit, &head_norm, layer);
 }
 
-static void declare_weights(struct unit *unit)
+static void declare_weights(struct unit *unit, struct unit *adapters)
 {
     const struct model_settings *s = unit->settings;
     const struct family *family = unit_family(unit);
     const struct family_names *names = &family->names;
     const int64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
     const int both = !family->gelu && names->gate == NULL ? 2 : 1; /* 2: gate and up are one parameter */
-    const struct linear_part qkv[] = {{names->q, q, s->init_std, s->heads, 1},
-                                      {names->k, kv, s->init_std, s->kv_heads, 1},
-                                      {names->v, kv, s->init_std, s->kv_heads, 1}};
-    const struct linear_part o[] = {{names->o, s->hidden, s->output_std, s->hidden, 1}};
-    const struct linear_part gate_up[] = {{names->gate, s->ffn, s->init_std, s->ffn, 1},
-                                          {names->up, both * s->ffn, s->init_std, s->ffn, both}};
-    const struct linear_part down[] = {{names->down, s->hidden, s->output_std, s->hidden, 1}};
-    declare_linear(unit, BLOCK_QKV, s->hidden, qkv, 3);
-    declare_linear(unit, BLOCK_O, q, o, 1);
-    declare_linear(unit, BLOCK_UP, s->hidden, gate_up, 2);
-    declare_linear(unit, BLOCK_DOWN, s->ffn, down, 1);
+    const struct linear_part qkv[] = {{LORA_Q, names->q, q, s->init_std, s->heads, 1},
+                                      {LORA_K, names->k, kv, s->init_std, s->kv_heads, 1},
+                                      {LORA_V, names->v, kv, s->init_std, s->kv_heads, 1}};
+    const struct linear_part o[] = {{LORA_O, names->o, s->hidden, s->output_std, s->hidden, 1}};
+    const struct linear_part gate_up[] = {{LORA_GATE, names->gate, s->ffn, s->init_std, s->ffn, 1},
+                                          {LORA_UP, names->up, both * s->ffn, s->init_std, s->ffn, both}};
+    const struct linear_part down[] = {{LORA_DOWN, names->down, s->hidden, s->output_std, s->hidden, 1}};
+    const struct {
+        enum block_weight id;
+        int64_t inputs;
+        const struct linear_part *parts;
+        int count;
+    } linears[] = {{BLOCK_QKV, s->hidden, qkv, 3},
+                   {BLOCK_O, q, o, 1},
+                   {BLOCK_UP, s->hidden, gate_up, 2},
+                   {BLOCK_DOWN, s->ffn, down, 1}};
+    for (int i = 0; i < LINEAR_COUNT; i++)
+        declare_linear(unit, linears[i].id, linears[i].inputs, linears[i].parts, linears[i].count);
     declare_norm(unit, &norm1, names->norm1);
     declare_norm(unit, &norm2, names->norm2);
     declare_head_norm(unit);
+    for (int i = 0; i < LINEAR_COUNT && adapters != NULL; i++)
+        declare_adapters(unit, adapters, linears[i].id, linears[i].inputs, linears[i].parts, linears[i].count);
     unit->decay[STORAGE_MATRIX] = s->decay_matrices;
     unit->decay[STORAGE_VECTOR] = s->decay_vectors;
 }
@@ -443,14 +558,14 @@ void block_declare_sum(struct unit *unit)
         unit_declare_tensor(unit, UNIT_INPUT_GRADIENT_SUM, "sum of d input", 1, unit->settings->hidden, ROLE_STATISTIC);
 }
 
-void block_declare(struct unit *unit)
+void block_declare(struct unit *unit, struct unit *adapters)
 {
     const struct model_settings *s = unit->settings;
     const int64_t q = model_heads(s) * s->head_dim, fused = q + 2 * model_kv_heads(s) * s->head_dim;
     const int64_t ffn = model_ffn(s), up = unit_family(unit)->gelu ? ffn : 2 * ffn;
     unit->class = &block_class;
     const int64_t mlp = block_is_sliced(unit) ? s->mlp_tokens : UNIT_TOKENS;
-    declare_weights(unit);
+    declare_weights(unit, adapters);
     const struct {
         int id;
         const char *name;

@@ -20,7 +20,8 @@ enum block_weight {
     BLOCK_NORM1_BIAS = BLOCK_BIASES + BLOCK_DOWN + 1,
     BLOCK_NORM2_BIAS,
     BLOCK_Q_NORM,
-    BLOCK_K_NORM
+    BLOCK_K_NORM,
+    BLOCK_ADAPTERS /* A and B of the adapters of each linear layer, in their order; lent by another unit */
 };
 
 /* Linears (architecture/precision.h) are numbered like their weights. */
@@ -62,8 +63,9 @@ enum block_tensor {
  */
 bool block_is_sliced(const struct unit *unit);
 
-/* Fills a zeroed unit whose layer is set. */
-void block_declare(struct unit *unit);
+/* Fills a zeroed unit whose layer is set. adapters: the unit of the block's adapters (model/linear_adapter.h), whose
+ * weights this call declares; NULL: the block has none. */
+void block_declare(struct unit *unit, struct unit *adapters);
 
 /* Declares UNIT_INPUT_GRADIENT_SUM in a unit after a block, if the sum is the gradient of the block's last bias. */
 void block_declare_sum(struct unit *unit);

@@ -77,7 +77,8 @@ struct execution {
 
     enum pass_kind pass;
     int slot;                    /* activation slot */
-    enum gradient_set gradients; /* the gradients that a backward computes */
+    enum gradient_set gradients; /* the gradients that a backward computes; of a frozen unit, GRADIENT_INPUT alone */
+    bool trains_adapters;        /* backward also computes the gradients of adapters (model/linear_adapter.h) */
     bool recompute;              /* a forward inside a backward: only the sections of tensors in `wanted` run */
     const struct id_set *wanted; /* backward: the tensors that are recomputed */
     const struct batch_tensors *batch;

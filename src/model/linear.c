@@ -14,6 +14,18 @@ static bool quantizes(const struct execution *execution, const struct linear *li
     return is_quantized(linear) && (execution->pass == PASS_FORWARD || execution->pass == PASS_BACKWARD);
 }
 
+/* Returns whether backward reads the values of input and output gradient, for the gradients of adapters. */
+static bool has_adapters(const struct linear *linear)
+{
+    return linear->adapter.count > 0;
+}
+
+/* Returns whether the weight gradient reads columnwise forms. */
+static bool has_columns(const struct linear *linear)
+{
+    return !linear->precision->wide_weight_gemm && !linear->frozen;
+}
+
 /* -- Tensor ranks ------------------------------------------------------------------------------------------------ */
 
 static bool is_split(const struct unit *unit, const struct linear *linear, enum linear_split split)
@@ -39,13 +51,14 @@ static struct tensor partial(const struct execution *execution, const struct uni
 }
 
 /* Returns whether the operand can be gathered in rowwise quantized form, and transposed to the columnwise form. Not if
- * GEMMs or statistics read its value, if rounding is stochastic, or if its sum is a bias gradient. */
+ * GEMMs, adapters or statistics read its value, if rounding is stochastic, or if its sum is a bias gradient. */
 static bool gathers_quantized(const struct unit *unit, const struct linear *linear, enum operand_kind kind)
 {
     const struct linear_precision *p = linear->precision;
     return sequence_parallel(unit) &&
            linear->split == (kind == OPERAND_INPUT ? LINEAR_COLUMN_PARALLEL : LINEAR_ROW_PARALLEL) &&
            is_quantized(linear) && p->rules[kind].scaling == SCALING_TENSOR && !p->wide_weight_gemm &&
+           !has_adapters(linear) &&
            !layer_list_has(&unit->settings->precision.statistics, operand_layer(linear->number)) &&
            (kind == OPERAND_INPUT || linear->bias < 0);
 }
@@ -131,6 +144,7 @@ static void declare_weight(struct unit *unit, const struct linear *linear)
 void linear_declare(struct unit *unit, const struct linear *linear)
 {
     declare_exchange(unit, linear);
+    adapter_declare(unit, &linear->adapter, linear->tokens);
     if (!is_quantized(linear))
         return;
     struct weight *w = &unit->weights[linear->weight];
@@ -206,7 +220,7 @@ static bool fuses(const struct linear *linear, enum operand_kind kind)
 /* Returns whether the input's columnwise form is made in backward (linear_remade). */
 static bool remakes(const struct linear *linear)
 {
-    return linear->remade && fuses(linear, OPERAND_INPUT) && !linear->precision->wide_weight_gemm;
+    return linear->remade && fuses(linear, OPERAND_INPUT) && has_columns(linear);
 }
 
 static struct operand operand_of(const struct execution *execution, const struct unit *unit,
@@ -218,7 +232,7 @@ static struct operand operand_of(const struct execution *execution, const struct
     struct quantized_operands to = rule_of(execution, linear, kind);
     const bool late =
         kind == OPERAND_INPUT && remakes(linear) && (execution->pass == PASS_FORWARD || execution->recompute);
-    const bool columns = !linear->precision->wide_weight_gemm && !late;
+    const bool columns = has_columns(linear) && !late;
     const bool rows = kind == OPERAND_GRADIENT || !execution->recompute ||
                       id_set_has(execution->wanted, linear->section) || gathers_quantized(unit, linear, kind);
     const bool scales = has_scales(&to), shared = to.rule.scaling == SCALING_TENSOR;
@@ -356,7 +370,7 @@ struct operand linear_made(const struct execution *execution, const struct unit 
 {
     if (!is_fused(execution, linear, kind))
         return (struct operand){.value = operand->value};
-    const bool value = linear->precision->wide_weight_gemm || measures(execution, unit, linear);
+    const bool value = linear->precision->wide_weight_gemm || has_adapters(linear) || measures(execution, unit, linear);
     return (struct operand){.value = value ? operand->value : absent, .to = operand->to};
 }
 
@@ -421,11 +435,11 @@ static bool place(const struct execution *execution, const struct unit *unit, co
 }
 
 /* Gathers an operand after `place`, whose result is `quantized`, and transposes the quantized form to the columnwise
- * one. */
+ * one, if a GEMM reads it. */
 static void gather(const struct execution *execution, const struct operand *operand, bool quantized)
 {
     sequence_gather(execution, quantized ? operand->to.row : operand->value);
-    if (quantized)
+    if (quantized && tensor_present(&operand->to.column))
         transpose_row(execution, &operand->to);
 }
 
@@ -454,8 +468,8 @@ void linear_prepare(const struct execution *execution, const struct unit *unit, 
 
 /* -- GEMMs ------------------------------------------------------------------------------------------------------- */
 
-static void multiply_forward(const struct execution *execution, const struct unit *unit, const struct linear *linear,
-                             const struct operand *x, struct tensor y, struct tensor bias, struct tensor addend)
+static void multiply_weight(const struct execution *execution, const struct unit *unit, const struct linear *linear,
+                            const struct operand *x, struct tensor y, struct tensor bias, struct tensor addend)
 {
     if (!quantizes(execution, linear)) {
         LAUNCH(execution->stream, GEMM, gemm, .a = x->value, .b = unit_weight(execution, unit, linear->weight),
@@ -469,6 +483,14 @@ static void multiply_forward(const struct execution *execution, const struct uni
     LAUNCH(execution->stream, GEMM, gemm, .a = x->to.row, .scale_a = row_scale(&x->to), .scaling_a = x->to.rule.scaling,
            .b = w.row, .scale_b = row_scale(&w), .scaling_b = w.rule.scaling, .transpose_b = true, .bias = bias,
            .c = addend, .d = y, .fast = linear->precision->fast);
+}
+
+static void multiply_forward(const struct execution *execution, const struct unit *unit, const struct linear *linear,
+                             const struct operand *x, struct tensor y, struct tensor bias, struct tensor addend)
+{
+    multiply_weight(execution, unit, linear, x, y, bias, addend);
+    adapter_project(execution, unit, &linear->adapter, x->value);
+    adapter_forward(execution, unit, &linear->adapter, y);
 }
 
 void linear_forward(const struct execution *execution, const struct unit *unit, const struct linear *linear,
@@ -510,6 +532,7 @@ static struct tensor own_sum(const struct execution *execution, const struct uni
 static void multiply_weight_gradient(const struct execution *execution, const struct unit *unit,
                                      const struct linear *linear, const struct operand *x, const struct operand *dy)
 {
+    adapter_weight_gradients(execution, unit, &linear->adapter, x->value, dy->value, linear->adds);
     if ((execution->gradients & GRADIENT_WEIGHT) == 0)
         return;
     if (!quantizes(execution, linear) || linear->precision->wide_weight_gemm)
@@ -571,11 +594,9 @@ static struct operand ready_gradient(struct execution *execution, const struct u
     return dy;
 }
 
-static void multiply_input_gradient(const struct execution *execution, const struct unit *unit,
-                                    const struct linear *linear, const struct operand *dy, struct tensor dx)
+static void multiply_transposed(const struct execution *execution, const struct unit *unit, const struct linear *linear,
+                                const struct operand *dy, struct tensor dx)
 {
-    if ((execution->gradients & GRADIENT_INPUT) == 0)
-        return;
     if (!quantizes(execution, linear)) {
         LAUNCH(execution->stream, GEMM, gemm, .a = dy->value, .b = unit_weight(execution, unit, linear->weight),
                .d = dx);
@@ -587,11 +608,22 @@ static void multiply_input_gradient(const struct execution *execution, const str
            .transpose_b = true, .d = dx);
 }
 
-/* Returns whether backward must gather x again, for the weight gradient. Not if recompute has done so, and not for
- * quantized GEMMs: their operands are kept or recomputed. */
+static void multiply_input_gradient(const struct execution *execution, const struct unit *unit,
+                                    const struct linear *linear, const struct operand *dy, struct tensor dx)
+{
+    if ((execution->gradients & GRADIENT_INPUT) == 0)
+        return;
+    multiply_transposed(execution, unit, linear, dy, dx);
+    adapter_input_gradient(execution, unit, &linear->adapter, dx);
+}
+
+/* Returns whether backward must gather x again, for the gradients of the weight or of adapters. Not if recompute has
+ * done so, and not for quantized GEMMs: their operands are kept or recomputed. */
 static bool gathers_again(const struct execution *execution, const struct unit *unit, const struct linear *linear)
 {
-    return linear_gathers(unit, linear) && !quantizes(execution, linear) && (execution->gradients & GRADIENT_WEIGHT) &&
+    const bool weight = !quantizes(execution, linear) && (execution->gradients & GRADIENT_WEIGHT);
+    const bool adapters = has_adapters(linear) && execution->trains_adapters;
+    return linear_gathers(unit, linear) && (weight || adapters) &&
            !id_set_has(execution->wanted, linear->first + LINEAR_GATHERED);
 }
 
@@ -637,6 +669,7 @@ void linear_backward(struct execution *execution, const struct unit *unit, const
                      struct linear_pending *pending)
 {
     const struct operand ready = ready_gradient(execution, unit, linear, dy, pending);
+    adapter_gradient(execution, unit, &linear->adapter, ready.value);
     if (next != NULL)
         gather_next(execution, unit, next->linear, next->x);
     if (is_split(unit, linear, LINEAR_COLUMN_PARALLEL)) {

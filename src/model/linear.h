@@ -7,7 +7,7 @@
 #ifndef MODEL_LINEAR_H
 #define MODEL_LINEAR_H
 
-#include "model/execution.h"
+#include "model/linear_adapter.h"
 
 /* An operand of a linear's GEMMs: its value, and if the linear is quantized its quantized forms: rowwise for the GEMM
  * that reduces over its columns, columnwise for the weight gradient. */
@@ -33,6 +33,8 @@ enum linear_tensor {
     LINEAR_PARTIAL,
     LINEAR_SCRATCH, /* scratch for this sum */
     LINEAR_AMAX,    /* amax of a gathered operand, over all ranks */
+    LINEAR_ADAPTED, /* of adapters (model/linear_adapter.h) */
+    LINEAR_ADAPTED_GRADIENT,
     LINEAR_TENSORS
 };
 
@@ -55,7 +57,9 @@ struct linear {
     bool quantizes_per_gemm;   /* quantizes the weight for each GEMM; false: the store keeps quantized weights */
     bool summed;               /* the op that writes dy can also sum dy for the bias gradient: linear_sum */
     bool fused[OPERAND_COUNT]; /* the op that writes the operand can also quantize it: linear_made */
-    bool remade;               /* the backward of that op can make the input's columnwise form again: linear_remade */
+    struct linear_adapter adapter;
+    bool frozen; /* the weight is not trained, so no columnwise forms are made for its gradient */
+    bool remade; /* the backward of that op can make the input's columnwise form again: linear_remade */
 };
 
 /* Distance in elements between the scales of consecutive tensors: GEMMs need a tensor's scale at a multiple of 16
@@ -121,8 +125,8 @@ struct quantized_operands linear_remade(const struct execution *execution, const
 void linear_prepare(const struct execution *execution, const struct unit *unit, const struct linear *linear,
                     const struct operand *x);
 
-/* Computes y = x W' + bias (+ addend, if present). x: [T, in]; y, addend: [T, out]; addend may be y itself without
- * tensor parallelism. */
+/* Computes y = x W' + bias (+ addend, if present), and adds the adapters' outputs. x: [T, in]; y, addend: [T, out];
+ * addend may be y itself without tensor parallelism. */
 void linear_forward(const struct execution *execution, const struct unit *unit, const struct linear *linear,
                     const struct operand *x, struct tensor y, struct tensor addend);
 
@@ -151,7 +155,8 @@ struct linear_pending {
 void linear_finish(const struct execution *execution, const struct unit *unit, struct linear_pending *pending);
 
 /* Computes the gradients that execution->gradients requests: dx = dy W, the weight's (+)= dy' x, and the bias's (+)=
- * sum of dy over T. x: [T, in]; dy: [T, out]; dx: [T, in]. Quantizes dy, unless its op has done so.
+ * sum of dy over T; and those of the adapters. x: [T, in]; dy: [T, out]; dx: [T, in]. Quantizes dy, unless its op has
+ * done so.
  *
  * next: the linear whose backward follows, or NULL. If that linear must gather its input again (linear_gathers), this
  * call starts the gather, overlapped with later launches. Every linear that gathers must be passed as `next` before its

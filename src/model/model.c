@@ -6,6 +6,7 @@
 #include "model/block.h"
 #include "model/boundary.h"
 #include "model/embedding.h"
+#include "model/linear_adapter.h"
 #include "model/lm_head.h"
 #include "model/task_head.h"
 #include "architecture/stages.h"
@@ -29,9 +30,25 @@ static struct unit *start_unit(struct model *model, int slice, int layer)
 
 static void add_block(struct model *model, int slice, int layer)
 {
-    struct unit *block = start_unit(model, slice, layer);
-    block_declare(block);
-    snprintf(block->name, sizeof block->name, "block.%d", layer);
+    snprintf(start_unit(model, slice, layer)->name, sizeof model->units->name, "block.%d", layer);
+}
+
+/* Adds the units of adapters behind the head, and declares the blocks, which borrow from them. */
+static void declare_blocks(struct model *model)
+{
+    for (int u = 0; u < model->head; u++) {
+        struct unit *block = &model->units[u], *adapters = NULL;
+        if (block->layer < 0)
+            continue;
+        if (model->settings.lora.rank > 0) {
+            adapters = start_unit(model, 0, block->layer);
+            adapters_declare(adapters);
+            adapters->here = block->here;
+            adapters->chunk = -1;
+            snprintf(adapters->name, sizeof adapters->name, "adapters.%d", block->layer);
+        }
+        block_declare(block, adapters);
+    }
 }
 
 static void add_boundary(struct model *model, int slice)
@@ -66,22 +83,38 @@ static void mark_two_stages(struct unit *table, const struct unit *head)
 }
 
 /* Lets ops write bf16 gradients, except of weights to which a unit adds in chunks, or two units add (a tied embedding):
- * these are summed in fp32. So are those of a tied head, which has one launch for them and the table's. */
+ * these are summed in fp32. So are those of a tied head, which has one launch for them and the table's, and those of
+ * adapters, which are few. */
 static void round_gradients(struct model *model, const struct unit *head)
 {
     for (int u = 0; u < model->unit_count; u++) {
         struct unit *unit = &model->units[u];
         const bool in_parts = unit == head ? head->head_tokens < head->tokens : block_is_sliced(unit);
         const bool tied = unit_lender(head) != NULL && (unit == head || unit == unit_lender(head));
-        unit->rounds_gradients = model->settings.rounds_gradients && !in_parts && !tied;
+        unit->rounds_gradients = model->settings.rounds_gradients && !in_parts && !tied && u <= model->head;
     }
 }
 
-/* A boundary in front of the head sends no gradients back, so it is frozen with the trunk. */
-static void freeze(struct model *model, const struct unit *head)
+/* Returns whether a unit's weights are not trained. A boundary has none; it is frozen with the trunk. */
+static bool is_frozen(const struct model *model, const struct unit *unit)
 {
+    const struct model_settings *s = &model->settings;
+    if (unit->index == model->head)
+        return !model_trains_head(s);
+    return unit->index < model->head && (s->lora.rank > 0 || s->freeze == DECK_FREEZE_TRUNK);
+}
+
+static void freeze(struct model *model)
+{
+    bool trains = false; /* this unit, or one before it */
     for (int u = 0; u < model->unit_count; u++)
-        model->units[u].frozen = model->settings.freeze == DECK_FREEZE_TRUNK && &model->units[u] != head;
+        model->units[u].frozen = is_frozen(model, &model->units[u]);
+    for (int u = 0; u <= model->head; u++) {
+        struct unit *unit = &model->units[u];
+        const struct unit *lender = unit_lender(unit);
+        trains |= !unit->frozen || (lender != NULL && !lender->frozen);
+        unit->idle_backward = !trains;
+    }
 }
 
 void model_create(struct model *model, const struct model_settings *settings, int64_t tokens, int64_t head_tokens)
@@ -89,7 +122,7 @@ void model_create(struct model *model, const struct model_settings *settings, in
     const int slices = stage_slices(&settings->pipeline), boundaries = slices - 1;
     int layers = 0, *counts = memory_allocate((int64_t)sizeof *counts * slices);
     *model = (struct model){.settings = *settings, .tokens = tokens};
-    model->units = memory_allocate((int64_t)sizeof *model->units * (settings->layers + 2 + 2 * boundaries));
+    model->units = memory_allocate((int64_t)sizeof *model->units * (2 * settings->layers + 2 + 2 * boundaries));
     stages_balance(settings, counts);
 
     struct unit *embedding = start_unit(model, 0, -1);
@@ -102,14 +135,16 @@ void model_create(struct model *model, const struct model_settings *settings, in
             add_boundary(model, slice);
     }
     struct unit *head = start_unit(model, boundaries, -1);
+    model->head = head->index;
     if (settings->task.head == DECK_HEAD_LM)
         lm_head_declare(head, embedding, head_tokens);
     else
         task_head_declare(head);
     snprintf(head->name, sizeof head->name, "%s", head->class->name);
+    declare_blocks(model);
     mark_two_stages(embedding, head);
     round_gradients(model, head);
-    freeze(model, head);
+    freeze(model);
     find_chunks(model);
     memory_free(counts);
 }

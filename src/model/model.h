@@ -1,4 +1,4 @@
-/* A model: its units, in order from the embedding to the head. */
+/* A model: its units. */
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
 
@@ -11,13 +11,15 @@ struct model_chunk {
     int first, end;
 };
 
-/* All ranks of a pipeline declare all units, so that parameters have the same numbers; unit->chunk says which of them
- * a rank computes. A stage_send and a stage_receive unit are between consecutive slices (model/boundary.h). */
+/* The units from the embedding to the head, then the adapters of blocks, if there are any (model/linear_adapter.h). All
+ * ranks of a pipeline declare all units, so that parameters have the same numbers; unit->chunk says which of them a
+ * rank computes. A stage_send and a stage_receive unit are between consecutive slices (model/boundary.h). */
 struct model {
     struct model_settings settings;
     int64_t tokens; /* maximum of a micro-batch */
     int unit_count;
     struct unit *units; /* owned */
+    int head;           /* index of the head */
     int chunk_count;    /* model chunks that this rank computes; 1 without a pipeline */
     struct model_chunk chunks[MODEL_CHUNKS];
 };
@@ -25,6 +27,12 @@ struct model {
 /* Makes a model with a copy of settings. tokens: maximum of a micro-batch; head_tokens: per slice of the head. */
 void model_create(struct model *model, const struct model_settings *settings, int64_t tokens, int64_t head_tokens);
 void model_destroy(struct model *model);
+
+/* Returns the head. */
+static inline struct unit *model_head(const struct model *model)
+{
+    return &model->units[model->head];
+}
 
 /* Returns the number of parameters, which are numbered in the order of units, and of declaration in a unit. */
 int model_parameters(const struct model *model);

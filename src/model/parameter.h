@@ -47,7 +47,7 @@ struct weight {
     enum storage_class storage;
     int64_t offset;    /* elements, in the flat buffer; a multiple of UNIT_ALIGNMENT */
     int64_t reserved;  /* elements in the flat buffer, a multiple of UNIT_ALIGNMENT; zero after the weight */
-    struct unit *home; /* the unit whose buffers contain the weight: this unit, or the embedding for a tied head */
+    struct unit *home; /* the unit whose buffers contain the weight: this unit, or its lender (unit_lender) */
     /* quantized: the recipe, if GEMMs in training read an 8-bit quantized form of this weight, with one scale, that the
      * store keeps; else NULL. operand: its operand number (model/linear.h). */
     const struct linear_precision *quantized;

@@ -68,10 +68,11 @@ struct unit {
     const struct unit_class *class;
     const struct model_settings *settings; /* borrowed */
     char name[32];
-    int index;          /* index in the model's list */
-    int layer;          /* layer of a block; -1 for other units */
-    int chunk;          /* this rank's model chunk (struct model) that computes the unit; -1: another stage does */
-    bool here;          /* this rank stores the weights: it computes the unit, or its tied head uses the unit's table */
+    int index; /* index in the model's list */
+    int layer; /* layer of a block; -1 for other units */
+    int chunk; /* this rank's model chunk (struct model) that computes the unit; -1: another stage does, or none
+                  does (adapters) */
+    bool here; /* this rank stores the weights: it computes the unit, or one that borrows them */
     bool on_two_stages; /* two stages store and update the weights: of a tied embedding, with its head elsewhere */
     int64_t tokens;     /* maximum of a micro-batch on this rank */
 
@@ -88,7 +89,8 @@ struct unit {
     int64_t head_tokens;           /* head only: tokens per slice */
     bool complete_gradients; /* each rank computes gradients for all ranks' tokens: they are not summed over ranks */
     bool rounds_gradients;   /* ops may write gradients of matrices as bf16, and add to them */
-    bool frozen; /* its weights are not trained, and neither are those of the units before it: it has no backward */
+    bool frozen;             /* its own weights are not trained; weights that it borrows may be */
+    bool idle_backward;      /* it has no backward: neither its weights nor those of the units before it are trained */
 
     /* Set by the weight store (store/store.h): flat buffers, valid from acquire to release. */
     void *weight_base[STORAGE_COUNT];
@@ -119,7 +121,7 @@ struct parameter *unit_declare_parameter(struct unit *unit, int id, int64_t exte
  * deviation or bound. */
 struct initial_value unit_constant(double value);
 struct initial_value unit_random(const struct unit *unit, double scale);
-/* Ties weight `id` to weight `home_id` of another unit, whose buffers and gradients are used. */
+/* Makes weight `id` weight `home_id` of another unit, whose buffers and gradients are used. */
 void unit_share_weight(struct unit *unit, int id, struct unit *home, int home_id);
 /* Declares tensor `id` (of the class's enum). name: a string that stays valid. Fatal if id is too large. */
 void unit_declare_tensor(struct unit *unit, int id, const char *name, int64_t rows, int64_t cols,
@@ -140,13 +142,20 @@ int64_t unit_extent(const struct unit *unit, int64_t declared, int64_t tokens);
 /* Returns the elements of the unit's flat buffers. */
 int64_t unit_elements(const struct unit *unit);
 
-/* Returns the unit whose weights this one is tied to; NULL: none. */
+/* Returns the unit whose weights this one borrows: the embedding of a tied head, the adapters of a block; NULL: none.
+ */
 struct unit *unit_lender(const struct unit *unit);
 
 /* Returns whether this rank's pipeline stage computes the unit. */
 static inline bool unit_is_computed(const struct unit *unit)
 {
     return unit->chunk >= 0;
+}
+
+/* Returns whether this rank's stage stores the weights, and counts as their only owner if two stages do. */
+static inline bool unit_is_owned(const struct unit *unit)
+{
+    return unit->here && (unit_is_computed(unit) || !unit->on_two_stages);
 }
 
 /* Returns the model's family. */

@@ -12,6 +12,7 @@
 #include "monitor/run_table.h"
 #include "monitor/statistics.h"
 #include "monitor/tensorboard.h"
+#include "monitor/validation.h"
 #include "monitor/watch.h"
 
 /* The timers of a rank: parts of its training loop, then work before the loop or in the background. */
@@ -123,8 +124,10 @@ void meter_count(struct run_meter *meter, const struct meter_row *row, double lo
 /* Logs the steps since the last row: a row of the table, a line of log.jsonl, a TensorBoard record. The table has the
  * mean loss over the labels of the steps; the line also has the last step's loss. Collective. */
 void meter_step(struct run_meter *meter, const struct meter_row *row);
-/* meter_validation and meter_checkpoint log a validation and a checkpoint. seconds: that the validation took. Local. */
-void meter_validation(struct run_meter *meter, int64_t step, double loss, double labels, double seconds);
+/* meter_validation and meter_checkpoint log a validation and a checkpoint. seconds: that the validation took; metrics:
+ * NaN is not logged. Local. */
+void meter_validation(struct run_meter *meter, int64_t step, double loss, double labels, double seconds,
+                      const double metrics[VALIDATION_METRICS]);
 /* Logs the evaluation of a model that has no steps left to train, on the data in `stores` (data.valid,
  * validation.rows). Local. */
 void meter_evaluation(struct run_meter *meter, int64_t step, double loss, double labels, const char *stores,

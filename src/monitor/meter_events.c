@@ -120,17 +120,56 @@ void meter_start(struct run_meter *meter)
 
 /* -- Validations and checkpoints --------------------------------------------------------------------------------- */
 
-void meter_validation(struct run_meter *meter, int64_t step, double loss, double labels, double seconds)
+/* Returns the metrics as text, ", accuracy 0.91, ..."; freed with free(). */
+static char *metrics_text(const double metrics[VALIDATION_METRICS])
 {
-    log_info("#%9lld validation loss %.5f nats over %.0f labels", (long long)step, loss, labels);
+    char *text = memory_string("");
+    for (int m = 0; m < VALIDATION_METRICS; m++) {
+        if (isnan(metrics[m]))
+            continue;
+        char *longer = memory_format("%s, %s %.4f", text, validation_metrics[m].title, metrics[m]);
+        free(text);
+        text = longer;
+    }
+    return text;
+}
+
+/* log_metrics writes the metrics that apply to the event log, show_metrics to TensorBoard. */
+static void log_metrics(struct run_meter *meter, const double metrics[VALIDATION_METRICS])
+{
+    for (int m = 0; m < VALIDATION_METRICS; m++)
+        if (!isnan(metrics[m]))
+            event_log_real(&meter->event_log, validation_metrics[m].key, metrics[m], EXACT_DIGITS);
+}
+
+static void show_metrics(struct run_meter *meter, int64_t step, const double metrics[VALIDATION_METRICS])
+{
+    for (int m = 0; m < VALIDATION_METRICS; m++) {
+        if (isnan(metrics[m]))
+            continue;
+        char *tag = memory_format("validation/%s", validation_metrics[m].key);
+        const struct tensorboard_scalar scalar = {tag, metrics[m]};
+        tensorboard_write(&meter->board, step, &scalar, 1);
+        free(tag);
+    }
+}
+
+void meter_validation(struct run_meter *meter, int64_t step, double loss, double labels, double seconds,
+                      const double metrics[VALIDATION_METRICS])
+{
+    char *text = metrics_text(metrics);
+    log_info("#%9lld validation loss %.5f nats over %.0f labels%s", (long long)step, loss, labels, text);
+    free(text);
     meter_begin_line(meter, "validation", step);
     event_log_real(&meter->event_log, "loss", loss, EXACT_DIGITS);
     event_log_real(&meter->event_log, "perplexity", exp(loss), RATE_DIGITS);
     event_log_real(&meter->event_log, "labels", labels, EXACT_DIGITS);
+    log_metrics(meter, metrics);
     event_log_real(&meter->event_log, "seconds", seconds, RATE_DIGITS);
     meter_end_line(meter);
     const struct tensorboard_scalar scalars[] = {{"validation/loss", loss}, {"validation/perplexity", exp(loss)}};
     tensorboard_write(&meter->board, step, scalars, 2);
+    show_metrics(meter, step, metrics);
     meter->shown.numbers.validation_loss = loss;
 }
 

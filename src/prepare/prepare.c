@@ -77,10 +77,14 @@ struct prepare {
     struct text_census census;
     struct repeats *repeats; /* with a split; else NULL */
     struct duplicates *duplicates;
-    struct record_labels *labels; /* NULL: none */
-    int64_t unlabelled_records;   /* dropped because they have no label */
-    struct clusters *clusters;    /* NULL: none */
-    struct bed_regions regions;   /* empty: whole records are taken */
+    int fields;     /* number of fields of the current record so far: labels, then the split's column */
+    uint8_t *parts; /* --split-column: [part_count] parts of the records that were read */
+    int64_t part_count, part_capacity, part_next; /* part_next: of the next record that ends */
+    int part;                                     /* of the record that ends */
+    struct record_labels *labels;                 /* NULL: none */
+    int64_t unlabelled_records;                   /* dropped because they have no label */
+    struct clusters *clusters;                    /* NULL: none */
+    struct bed_regions regions;                   /* empty: whole records are taken */
     struct prepare_whole whole;
     int64_t regions_taken;
     struct prepare_output outputs[SPLIT_PARTS];
@@ -147,7 +151,7 @@ static int name_outputs(struct prepare *prepare)
     const int length = stem_length(out, prepare->megatron);
     for (int i = 0; i < prepare->split.parts; i++) {
         struct prepare_output *output = &prepare->outputs[i];
-        if (settings->split != NULL)
+        if (settings->split != NULL || settings->split_column != NULL)
             output->path = memory_format("%.*s.%s%s", length, out, prepare->split.part[i].name, ending);
         else
             output->path = prepare->megatron ? memory_format("%.*s", length, out) : memory_string(out);
@@ -207,6 +211,8 @@ static int put_record(struct prepare *prepare, const char *name)
     prepare->loose_records += !named;
     if (!named && prepare->last_name == NULL)
         prepare->last_name = memory_string(name);
+    if (prepare->split.by_column)
+        split_give(&prepare->split, prepare->part);
     return spool_end(prepare->spool, name);
 }
 
@@ -276,9 +282,18 @@ static int take_regions(struct prepare *prepare)
     return code;
 }
 
+/* Notes the part of the record that ends; records end in the order in which they were read. */
+static void next_part(struct prepare *prepare)
+{
+    if (prepare->split.by_column)
+        prepare->part = prepare->parts[prepare->part_next++];
+}
+
 static int end_record(struct prepare *prepare)
 {
     int code = ERROR_NONE;
+    if (prepare->name != NULL)
+        next_part(prepare);
     if (prepare->name != NULL && prepare->regions.count > 0) {
         code = take_regions(prepare);
     } else if (prepare->name != NULL) {
@@ -299,6 +314,7 @@ static int end_record(struct prepare *prepare)
 static int take_text(void *self, const char *name, const void *ids, int64_t count)
 {
     struct prepare *prepare = self;
+    next_part(prepare);
     if (count == 0) {
         prepare->empty_records++;
         return ERROR_NONE;
@@ -315,12 +331,44 @@ static int read_text(struct prepare *prepare, const struct record_piece *piece)
     return encoding_text(prepare->encoding, piece->text, piece->length);
 }
 
-static int read_characters(struct prepare *prepare, struct record_piece *piece)
+/* Takes a field of the current record, number `record` of a file. */
+static int read_field(struct prepare *prepare, const struct record_piece *piece, const char *file, int64_t record)
 {
-    if (piece->kind == RECORD_LABEL) {
+    int labels = 0;
+    if (prepare->labels != NULL)
+        labels_fields(prepare->labels, &labels);
+    if (prepare->fields++ < labels) {
         labels_add(prepare->labels, piece->text, piece->length);
         return ERROR_NONE;
     }
+    const int part = split_named(piece->text, piece->length);
+    if (part < 0)
+        return error_user(
+            "%s: --split-column %s: record number %lld has \"%.*s\"; it must be train, valid (validation, "
+            "val) or test",
+            file, prepare->settings->split_column, (long long)record, (int)MIN(piece->length, 40), piece->text);
+    if (prepare->part_count == prepare->part_capacity) {
+        prepare->part_capacity = 2 * prepare->part_capacity + 1024;
+        prepare->parts = memory_grow(prepare->parts, prepare->part_capacity);
+    }
+    prepare->parts[prepare->part_count++] = (uint8_t)part;
+    return ERROR_NONE;
+}
+
+/* Lists the fields that readers return of each record: labels, then the split's column. */
+static int list_fields(const struct prepare *prepare, const char *fields[RECORD_LABELS])
+{
+    int count = 0;
+    const char *const *labels = prepare->labels != NULL ? labels_fields(prepare->labels, &count) : NULL;
+    for (int i = 0; i < count; i++)
+        fields[i] = labels[i];
+    if (prepare->settings->split_column != NULL)
+        fields[count++] = prepare->settings->split_column;
+    return count;
+}
+
+static int read_characters(struct prepare *prepare, struct record_piece *piece)
+{
     if (piece->kind == RECORD_SEQUENCE && prepare->regions.count > 0)
         return gather(prepare, piece->text, piece->length);
     if (piece->kind == RECORD_SEQUENCE)
@@ -347,8 +395,9 @@ static int read_records(struct prepare *prepare, struct record_source *source)
                                        .low_quality = &prepare->low_quality,
                                        .feature = prepare->settings->feature,
                                        .skipped = prepare->settings->skip_bad ? &prepare->skipped_records : NULL};
-    if (prepare->labels != NULL)
-        settings.labels = labels_fields(prepare->labels, &settings.label_count);
+    const char *fields[RECORD_LABELS];
+    settings.labels = fields;
+    settings.label_count = list_fields(prepare, fields);
     int64_t records = 0;
     int code = record_reader_create(&reader, source, &settings);
     while (code == ERROR_NONE && piece.kind != RECORD_END) {
@@ -356,7 +405,11 @@ static int read_records(struct prepare *prepare, struct record_source *source)
         if (code != ERROR_NONE)
             break;
         records += piece.kind == RECORD_NAME;
-        if (!text)
+        if (piece.kind == RECORD_NAME)
+            prepare->fields = 0;
+        if (piece.kind == RECORD_LABEL)
+            code = read_field(prepare, &piece, source_name(source), records);
+        else if (!text)
             code = read_characters(prepare, &piece);
         else if (piece.kind != RECORD_END)
             code = read_text(prepare, &piece);
@@ -445,9 +498,25 @@ static int distribute(struct prepare *prepare, bool write)
     return code;
 }
 
+/* Removes the outputs of parts that the column names for no record. */
+static void drop_empty_outputs(struct prepare *prepare)
+{
+    int64_t sequences[SPLIT_PARTS];
+    int kept = 0;
+    for (int i = 0; i < prepare->split.parts; i++) {
+        const struct prepare_output output = prepare->outputs[i];
+        sequences[i] = output.sequences;
+        prepare->outputs[i] = (struct prepare_output){0};
+        if (output.sequences > 0)
+            prepare->outputs[kept++] = output;
+        else
+            free(output.path);
+    }
+    split_drop_empty(&prepare->split, sequences);
+}
+
 static int write_outputs(struct prepare *prepare)
 {
-    int parts = prepare->split.parts;
     int64_t sequences = 0;
     struct store_labels labels;
     int code = prepare->labels != NULL ? labels_finish(prepare->labels) : ERROR_NONE;
@@ -457,6 +526,9 @@ static int write_outputs(struct prepare *prepare)
         code = split_choose(&prepare->split, prepare->spool);
     if (code == ERROR_NONE)
         code = distribute(prepare, false);
+    if (code == ERROR_NONE && prepare->split.by_column)
+        drop_empty_outputs(prepare);
+    const int parts = prepare->split.parts;
     for (int i = 0; i < parts; i++)
         sequences += prepare->outputs[i].sequences;
     if (code == ERROR_NONE && parts > 1)
@@ -624,6 +696,17 @@ static int open_clusters(struct prepare *prepare)
     return code;
 }
 
+static int open_split(struct prepare *prepare)
+{
+    const struct prepare_settings *settings = prepare->settings;
+    if (settings->split_column == NULL)
+        return split_parse(&prepare->split, settings->split, settings->seed);
+    if (settings->split != NULL)
+        return error_user("--split and --split-column: give only one of them");
+    split_by_column(&prepare->split);
+    return ERROR_NONE;
+}
+
 static int open_regions(struct prepare *prepare)
 {
     const char *path = prepare->settings->regions;
@@ -645,7 +728,11 @@ static int open_labels(struct prepare *prepare)
         return error_user("--labels: not with %s", prepare->megatron           ? "--format megatron"
                                                    : settings->regions != NULL ? "--regions"
                                                                                : "a tokenizer of text");
-    return labels_create(&prepare->labels, settings->labels, settings->label_kind, settings->classes);
+    int code = labels_create(&prepare->labels, settings->labels, settings->label_kind, settings->classes), count = 0;
+    if (code == ERROR_NONE && settings->split_column != NULL && labels_fields(prepare->labels, &count) != NULL &&
+        count == RECORD_LABELS)
+        code = error_user("--labels: at most %d fields, with --split-column %d", RECORD_LABELS, RECORD_LABELS - 1);
+    return code;
 }
 
 /* After all files: whether their records had the regions. */
@@ -672,7 +759,7 @@ static int run(struct prepare *prepare)
     if (code == ERROR_NONE)
         code = open_tokenizer(prepare);
     if (code == ERROR_NONE)
-        code = split_parse(&prepare->split, settings->split, settings->seed);
+        code = open_split(prepare);
     if (code == ERROR_NONE)
         code = open_clusters(prepare);
     if (code == ERROR_NONE)
@@ -738,6 +825,8 @@ int prepare_run(const struct prepare_settings *given)
     clusters_destroy(prepare.clusters);
     regions_destroy(&prepare.regions);
     labels_destroy(prepare.labels);
+    split_destroy(&prepare.split);
+    free(prepare.parts);
     free(prepare.whole.letters);
     free(prepare.last_name);
     free(prepare.name);

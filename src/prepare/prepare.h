@@ -14,6 +14,7 @@ struct prepare_settings {
     const char *output;       /* OUT.h5; with a split OUT.<part>.h5 per part; Megatron: a prefix, without .h5 */
     bool replace;             /* replace existing outputs */
     const char *split;        /* "train:0.95,valid:0.05" or NULL */
+    const char *split_column; /* field that says train, valid or test of each record (prepare/split.h), or NULL */
     const char *clusters;     /* file of clusters that the split keeps together (prepare/clusters.h); NULL: none */
     bool drop_duplicates;     /* drop records whose sequence an earlier one has */
     uint64_t seed;            /* seed of the split; 42 unless the user sets it */

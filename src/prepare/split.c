@@ -53,6 +53,55 @@ int split_parse(struct data_split *split, const char *text, uint64_t seed)
     return ERROR_NONE;
 }
 
+void split_by_column(struct data_split *split)
+{
+    static const char *const names[] = {"train", "valid", "test"};
+    *split = (struct data_split){.parts = 3, .by_column = true};
+    for (int i = 0; i < split->parts; i++)
+        strcpy(split->part[i].name, names[i]);
+}
+
+void split_destroy(struct data_split *split)
+{
+    free(split->given);
+    split->given = NULL;
+}
+
+int split_named(const char *text, int64_t length)
+{
+    static const struct {
+        const char *name;
+        int part;
+    } known[] = {{"train", 0}, {"valid", 1}, {"validation", 1}, {"val", 1}, {"test", 2}};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if ((int64_t)strlen(known[i].name) == length && memcmp(text, known[i].name, (size_t)length) == 0)
+            return known[i].part;
+    return -1;
+}
+
+void split_give(struct data_split *split, int part)
+{
+    if (split->given_count == split->given_capacity) {
+        split->given_capacity = 2 * split->given_capacity + 1024;
+        split->given = memory_grow(split->given, split->given_capacity);
+    }
+    split->given[split->given_count++] = (uint8_t)part;
+}
+
+void split_drop_empty(struct data_split *split, const int64_t *sequences)
+{
+    uint8_t number[SPLIT_PARTS];
+    int kept = 0;
+    for (int i = 0; i < split->parts; i++) {
+        number[i] = (uint8_t)kept;
+        if (sequences[i] > 0)
+            split->part[kept++] = split->part[i];
+    }
+    for (int64_t r = 0; r < split->given_count; r++)
+        split->given[r] = number[split->given[r]];
+    split->parts = kept;
+}
+
 static bool is_whole(const struct data_split *split, int64_t length)
 {
     return length <= SPLIT_WHOLE || split->clusters != NULL;
@@ -177,7 +226,7 @@ static int refuse_empty(const struct data_split *split, int part, const struct s
 
 int split_choose(struct data_split *split, struct spool *spool)
 {
-    if (split->parts == 1)
+    if (split->parts == 1 || split->by_column)
         return ERROR_NONE;
     int64_t *bins = memory_allocate(BINS * (int64_t)sizeof *bins);
     int64_t total = spool_tokens(spool), taken = 0;
@@ -198,7 +247,9 @@ int split_choose(struct data_split *split, struct spool *spool)
 struct split_piece split_piece(const struct data_split *split, const struct spool_record *record, int64_t start)
 {
     struct split_piece piece = {0, start, record->length - start};
-    if (split->parts == 1)
+    if (split->by_column)
+        piece.part = split->given[record->number];
+    if (split->parts == 1 || split->by_column)
         return piece;
     struct random_key key = record_key(split, record);
     int64_t count = block_count(split, record->length), block = start / SPLIT_BLOCK;

@@ -273,8 +273,9 @@ static int check_labels(const struct csv *csv, const char *list)
 {
     for (int i = 0; i < csv->label_count; i++)
         if (csv->label_columns[i] < 0)
-            return error_user("%s: has no column \"%s\" (--labels). It has: %s%s", source_name(csv->source),
-                              csv->label_names[i], list, csv->columns > NAMES_LISTED ? ", ..." : "");
+            return error_user("%s: has no column \"%s\" (--labels or --split-column). It has: %s%s",
+                              source_name(csv->source), csv->label_names[i], list,
+                              csv->columns > NAMES_LISTED ? ", ..." : "");
     return ERROR_NONE;
 }
 

@@ -385,15 +385,16 @@ int parquet_footer_label(const struct parquet_footer *footer, const char *name, 
     if (code != ERROR_NONE)
         return code;
     if (element == NULL)
-        return error_user("%s: has no column \"%s\" (--labels)", source_name(footer->source), name);
+        return error_user("%s: has no column \"%s\" (--labels or --split-column)", source_name(footer->source), name);
     const bool number = element->type == TYPE_INT32 || element->type == TYPE_INT64 || element->type == TYPE_FLOAT ||
                         element->type == TYPE_DOUBLE;
     if (element->repetition > 0 || (element->type != TYPE_BYTES && (!number || element->quantity)))
-        return error_user("%s: column \"%s\" (--labels) must contain strings, integers or reals, but contains %s",
-                          source_name(footer->source), name,
-                          element->repetition > 0 ? "lists"
-                          : element->quantity     ? "decimal numbers, dates or times"
-                                                  : type_name(element));
+        return error_user(
+            "%s: column \"%s\" (--labels or --split-column) must contain strings, integers or reals, but contains %s",
+            source_name(footer->source), name,
+            element->repetition > 0 ? "lists"
+            : element->quantity     ? "decimal numbers, dates or times"
+                                    : type_name(element));
     *column = describe(footer, element, name);
     return ERROR_NONE;
 }

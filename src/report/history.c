@@ -199,6 +199,15 @@ static void add_note(struct run_history *history, const json_t *line, const char
     free(why);
 }
 
+static void add_validation(struct run_history *history, const json_t *line, int64_t step)
+{
+    struct history_validation *validation = APPEND(history->validations, history->validation_count);
+    *validation = (struct history_validation){
+        .step = step, .loss = number(line, "loss"), .labels = number(line, "labels"), .time = number(line, "time")};
+    for (int m = 0; m < VALIDATION_METRICS; m++)
+        validation->metrics[m] = number(line, validation_metrics[m].key);
+}
+
 static void add_line(struct run_history *history, const json_t *line, const char *event)
 {
     int64_t step = integer(line, "step");
@@ -207,8 +216,7 @@ static void add_line(struct run_history *history, const json_t *line, const char
     else if (strcmp(event, "step") == 0)
         add_row(history, line);
     else if (strcmp(event, "validation") == 0)
-        *APPEND(history->validations, history->validation_count) =
-            (struct history_validation){step, number(line, "loss"), number(line, "labels"), number(line, "time")};
+        add_validation(history, line, step);
     else if (strcmp(event, "checkpoint") == 0)
         *APPEND(history->checkpoints, history->checkpoint_count) =
             (struct history_checkpoint){step, text(line, "digest")};

@@ -3,6 +3,7 @@
 #define REPORT_HISTORY_H
 
 #include "architecture/flops.h"
+#include "monitor/validation.h"
 #include "monitor/metrics.h"
 #include "monitor/time_account.h"
 #include "monitor/timers.h"
@@ -37,6 +38,7 @@ struct history_validation {
     int64_t step;
     double loss, labels; /* loss: nats per label */
     double time;
+    double metrics[VALIDATION_METRICS]; /* NaN: the log does not have it */
 };
 
 struct history_checkpoint {

@@ -96,6 +96,21 @@ static void add_program_facts(struct report *report)
     add_fact(report, "restarts", steps);
 }
 
+/* Adds a metric of a fine-tuning head: of the last validation, and the highest one. */
+static void add_metric_fact(struct report *report, enum validation_metric metric)
+{
+    const struct run_history *h = &report->history;
+    const struct history_validation *newest = &h->validations[h->validation_count - 1], *best = newest;
+    for (int64_t i = 0; i < h->validation_count; i++)
+        if (h->validations[i].metrics[metric] > best->metrics[metric])
+            best = &h->validations[i];
+    if (isnan(newest->metrics[metric]))
+        return;
+    add_fact(report, validation_metrics[metric].title,
+             memory_format("%.4f in the validation at step %lld (best: %.4f at step %lld)", newest->metrics[metric],
+                           (long long)newest->step, best->metrics[metric], (long long)best->step));
+}
+
 static void add_loss_facts(struct report *report)
 {
     const struct run_history *h = &report->history;
@@ -117,6 +132,8 @@ static void add_loss_facts(struct report *report)
     add_fact(report, "validation loss",
              memory_format("%.6f nats at step %lld, perplexity %.4g (best: %.6f at step %lld)", newest->loss,
                            (long long)newest->step, exp(newest->loss), best->loss, (long long)best->step));
+    for (int m = 0; m < VALIDATION_METRICS; m++)
+        add_metric_fact(report, (enum validation_metric)m);
 }
 
 /* Adds the speed since the last start: tokens/s, time waiting for data, utilisation. */

@@ -116,7 +116,7 @@ static int check_biases(const struct model_settings *s)
 
 struct task_settings model_task_from_deck(const struct deck *deck)
 {
-    const enum deck_pooling own = model_family_from_deck(deck)->causal ? DECK_POOLING_LAST : DECK_POOLING_FIRST;
+    const enum deck_pooling own = model_causal_from_deck(deck) ? DECK_POOLING_LAST : DECK_POOLING_FIRST;
     const enum deck_head head = (enum deck_head)deck->model.head;
     if (head == DECK_HEAD_LM)
         return (struct task_settings){.head = DECK_HEAD_LM};
@@ -171,6 +171,7 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
         .decay_vectors = deck->optimizer.decay == DECK_DECAY_ALL,
         .decay_embedding = deck->optimizer.decay != DECK_DECAY_MATRICES_NOT_EMBEDDING,
         .freeze = (enum deck_freeze)deck->train.freeze,
+        .lora = {.rank = deck->lora.rank, .alpha = deck->lora.alpha},
         .decoupled = deck->optimizer.decoupled_lr > 0,
     };
     if (s->kv_heads == 0)
@@ -209,9 +210,26 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
     int code = check_biases(s);
     if (code == ERROR_NONE)
         code = model_settings_check_sizes(s);
+    if (code == ERROR_NONE && s->lora.rank > 0)
+        code = lora_read_targets(&s->lora, family, deck->lora.targets);
     if (code == ERROR_NONE)
         code = precision_from_deck(&s->precision, deck, s->layers);
     return code == ERROR_NONE ? recompute_from_deck(&s->recompute, deck, s->layers) : code;
+}
+
+void model_name_labels(struct deck *deck, const char *names, int64_t bytes)
+{
+    char *to = deck->model.id2label;
+    if (to[0] != '\0' || bytes >= DECK_STRING || memchr(names, ',', (size_t)bytes) != NULL)
+        return;
+    for (int64_t i = 0; i < bytes; i++)
+        to[i] = names[i] == '\n' ? ',' : names[i];
+    to[bytes - 1] = '\0';
+}
+
+const char *model_label_names(const struct deck *deck)
+{
+    return deck->model.id2label;
 }
 
 void model_settings_to_deck(const struct model_settings *s, struct deck *deck)

@@ -28,6 +28,13 @@ struct task_settings model_task_from_deck(const struct deck *deck);
  * lists the known ones), or a missing or impossible size; the message names the key. */
 int model_settings_from_deck(struct model_settings *settings, const struct deck *deck, int64_t store_vocabulary);
 
+/* Sets model.id2label to these names, each with a newline, unless the deck gives names; without names that fit into the
+ * key or have a comma. */
+void model_name_labels(struct deck *deck, const char *names, int64_t bytes);
+
+/* Returns model.id2label. */
+const char *model_label_names(const struct deck *deck);
+
 /* Writes settings into the section `model` of a deck. It sets each key explicitly, whatever the preset, so that
  * model_settings_from_deck returns the same settings. Keys of initialisation and weight decay (scaled_init,
  * spike_no_more) and the preset's name stay unchanged. */

@@ -316,6 +316,27 @@ static int check_mlp_slices(const struct deck *deck)
                       (long long)deck->memory.mlp_tokens);
 }
 
+/* Checks that the model has the metric that decides which validation is the best. */
+static int check_metric(const struct deck *deck, const struct task_settings *task)
+{
+    const enum deck_metric metric = (enum deck_metric)deck->validation.metric;
+    const bool numbers = task->problem == DECK_PROBLEM_REGRESSION, head = task->head != DECK_HEAD_LM;
+    const bool of_numbers = metric == DECK_METRIC_SPEARMAN || metric == DECK_METRIC_R2;
+    if (deck->validation.patience > 0 && deck->validation.every == 0)
+        return error_user("key validation.patience = %lld: needs validation.every",
+                          (long long)deck->validation.patience);
+    if (metric == DECK_METRIC_LOSS ||
+        (head && numbers == of_numbers && (metric != DECK_METRIC_AUC || task->labels == 2)))
+        return ERROR_NONE;
+    char *name = deck_key_text(deck, "validation.metric");
+    int code = error_user("key validation.metric = %s: the model has %s", name,
+                          !head     ? "the loss only; other metrics need a fine-tuning head (model.head)"
+                          : numbers ? "loss, spearman and r2"
+                                    : "loss, accuracy, f1 and mcc, and with two classes auc");
+    free(name);
+    return code;
+}
+
 /* Refuses what a fine-tuning head does not compute. */
 static int check_task(const struct deck *deck, const struct model_settings *settings)
 {
@@ -346,6 +367,8 @@ int settings_of_model(struct model_settings *settings, const struct deck *deck, 
     if (code != ERROR_NONE)
         return code;
     code = check_task(deck, settings);
+    if (code == ERROR_NONE)
+        code = check_metric(deck, &settings->task);
     if (code != ERROR_NONE)
         return code;
     settings->tensor = layout_tensor_parallel(deck, 0);

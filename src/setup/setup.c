@@ -86,6 +86,8 @@ static void derive_run(struct setup *s)
     s->recheck_every = deck->train.recheck_every;
     s->validation_every = deck->validation.every;
     s->validation_rows = deck->validation.rows;
+    s->validation_metric = (enum deck_metric)deck->validation.metric;
+    s->patience = deck->validation.patience;
     s->on_divergence = (enum deck_divergence)deck->train.on_divergence;
     s->initialise_optimizer = deck->model.initialise_optimizer;
     s->learning_rate = setup_learning_rate(deck);

@@ -82,7 +82,9 @@ struct setup {
     const char *folder, *prometheus;
     bool tensorboard;
     int64_t log_every, recheck_every, validation_every, validation_rows;
-    const char *walltime; /* text for walltime_parse (setup/walltime.h) */
+    enum deck_metric validation_metric; /* decides which validation is the best */
+    int64_t patience;                   /* validations without a better one that end the run; 0: any number */
+    const char *walltime;               /* text for walltime_parse (setup/walltime.h) */
     enum deck_divergence on_divergence;
     bool initialise_optimizer;
     struct learning_rate_settings learning_rate;

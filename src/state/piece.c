@@ -56,7 +56,7 @@ static struct parameter_slab divided(int64_t first, int64_t count, int owner, in
 static struct parameter_slab share_slab(const struct unit *unit, const struct parameter *p,
                                         const struct store_shard *shard)
 {
-    if (!unit_is_computed(unit))
+    if (!unit_is_owned(unit))
         return (struct parameter_slab){0};
     const struct parameter_slab cut = divided(shard->first, shard->weight.value.cols, shard->owner, shard->owners);
     const struct parameter_slab part = divided(0, p->part.rows * p->part.cols, p->owner, p->owners);

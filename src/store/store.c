@@ -175,7 +175,7 @@ static struct most most_of(const struct flat_store *own, const struct store_requ
         for (int position = buffer; position < count; position += STORE_BUFFERS) {
             const struct unit *unit = units[position];
             const int64_t all = own->ranks * own->states[unit->index].shard_elements;
-            const int64_t contributed = store_rounds(own, unit, true) ? 0 : all;
+            const int64_t contributed = unit->frozen || store_rounds(own, unit, true) ? 0 : all;
             if (store_reads(units, count, position, backward))
                 most.values = MAX(all, most.values);
             most.gradients = MAX(contributed, most.gradients);

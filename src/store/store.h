@@ -30,7 +30,7 @@ struct store_shard {
 struct acquisition_order {
     struct unit *const *forward, *const *backward; /* [count] each */
     int count;
-    int trained;  /* units that a backward acquires: those that are not frozen, which come first in `backward` */
+    int trained;  /* units that a backward acquires (not idle_backward), which come first in `backward` */
     int training; /* units that PASS_FORWARD acquires; the units after them (the head) are idle in that pass */
 };
 

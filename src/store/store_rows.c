@@ -12,7 +12,7 @@ static const struct linear_precision *precision_of_rows(const struct flat_store 
     if (!own->sharded_values || unit->class->idle_forward)
         return NULL;
     for (int w = 0; w < unit->weight_count; w++) {
-        if (unit->weights[w].storage != STORAGE_MATRIX)
+        if (unit->weights[w].storage != STORAGE_MATRIX || unit->weights[w].home != unit)
             continue;
         precision = unit->weights[w].quantized;
         if (precision == NULL)

@@ -31,11 +31,13 @@ int bpe_add_stage(struct bpe *bpe, const struct splitter_settings *settings)
 }
 
 /* Common names of the token of each role, the likeliest first. */
-static const char *const role_names[BPE_ROLES][6] = {
-    [BPE_BOS] = {"<|begin_of_text|>", "<s>", "<bos>", "<\uff5cbegin\u2581of\u2581sentence\uff5c>", "<|endoftext|>"},
-    [BPE_EOS] = {"<|end_of_text|>", "</s>", "<eos>", "<\uff5cend\u2581of\u2581sentence\uff5c>", "<|endoftext|>"},
+static const char *const role_names[BPE_ROLES][7] = {
+    [BPE_BOS] = {"<|begin_of_text|>", "<s>", "<bos>", "[CLS]", "<\uff5cbegin\u2581of\u2581sentence\uff5c>",
+                 "<|endoftext|>"},
+    [BPE_EOS] = {"<|end_of_text|>", "</s>", "<eos>", "[SEP]", "<\uff5cend\u2581of\u2581sentence\uff5c>",
+                 "<|endoftext|>"},
     [BPE_PAD] = {"<|finetune_right_pad_id|>", "<pad>", "<|pad|>", "[PAD]"},
-    [BPE_UNK] = {"<unk>"},
+    [BPE_UNK] = {"<unk>", "[UNK]"},
     [BPE_MASK] = {"<mask>", "[MASK]", "<|mask|>"},
 };
 
@@ -88,6 +90,8 @@ void bpe_close(struct bpe *bpe)
     added_close(bpe->added_normalized);
     merges_close(bpe->merges);
     tokens_free(&bpe->tokens);
+    tokens_free(&bpe->texts);
+    free(bpe->continuing);
     free(bpe->name);
     memory_free(bpe);
 }
@@ -101,6 +105,14 @@ const char *bpe_token(const struct bpe *bpe, int32_t id, int32_t *bytes)
 {
     *bytes = bpe->tokens.tokens[id].bytes;
     return tokens_text(&bpe->tokens, id);
+}
+
+const char *bpe_text(const struct bpe *bpe, int32_t id, int32_t *bytes)
+{
+    if (!tokens_has(&bpe->texts, id))
+        return bpe_token(bpe, id, bytes);
+    *bytes = bpe->texts.tokens[id].bytes;
+    return tokens_text(&bpe->texts, id);
 }
 
 bool bpe_is_special(const struct bpe *bpe, int32_t id)
@@ -126,6 +138,12 @@ bool bpe_begins(const struct bpe *bpe)
 bool bpe_ends(const struct bpe *bpe)
 {
     return bpe->ends;
+}
+
+const char *bpe_model(const struct bpe *bpe)
+{
+    static const char *const names[] = {[TEXT_BPE] = "bpe", [TEXT_WORDPIECE] = "wordpiece", [TEXT_WORDS] = "words"};
+    return names[bpe->model];
 }
 
 uint64_t bpe_digest(const struct bpe *bpe)

@@ -1,10 +1,13 @@
-/* Byte-level BPE tokenizers from common files: tokenizer.json of Hugging Face's tokenizers, and rank files of tiktoken
- * (Llama 3's tokenizer.model). Ids are identical to those of these libraries.
+/* Text tokenizers from common files: byte-level BPE, WordPiece and tables of words (k-mers) from tokenizer.json of
+ * Hugging Face's tokenizers, and byte-level BPE from rank files of tiktoken (Llama 3's tokenizer.model). Ids are
+ * identical to those of these libraries.
  *
  * Text may be any bytes, while the libraries accept only UTF-8. Each byte that is not UTF-8 becomes a token of one
  * byte, and the texts before and after it are tokenized separately. So decoding returns every text byte for byte,
  * except for what the file itself requests: normalizer NFC, add_prefix_space, lstrip, rstrip, and unk_token for bytes
- * that the vocabulary does not have (without unk_token, text with such a byte is rejected).
+ * that the vocabulary does not have (without unk_token, text with such a byte is rejected). WordPiece and tables lose
+ * what their normalizer and pre-tokenizer drop, such as case, accents and white space; a byte that is not UTF-8 is
+ * their unk_token.
  *
  * A struct bpe is constant once it is open: any number of threads may use it, each with its own encoder. */
 #ifndef TOKENIZER_BPE_H
@@ -35,6 +38,9 @@ void bpe_close(struct bpe *bpe);
 int32_t bpe_vocabulary(const struct bpe *bpe);
 /* Returns the bytes of an id, not NUL-terminated, owned by bpe; for a special token, its name. */
 const char *bpe_token(const struct bpe *bpe, int32_t id, int32_t *bytes);
+/* Returns the text that an id stands for among other tokens: that of bpe_token, but of WordPiece's tokens the ones that
+ * continue a word without their prefix, and the others after a blank. */
+const char *bpe_text(const struct bpe *bpe, int32_t id, int32_t *bytes);
 /* Returns whether the id is special: it stands for no text, such as <|begin_of_text|>. */
 bool bpe_is_special(const struct bpe *bpe, int32_t id);
 /* Returns the id of the token with these bytes, special or not; -1: none. */
@@ -49,6 +55,8 @@ int32_t bpe_role(const struct bpe *bpe, enum bpe_role role);
 bool bpe_begins(const struct bpe *bpe);
 bool bpe_ends(const struct bpe *bpe);
 
+/* Returns the kind of the model: "bpe", "wordpiece" or "words". */
+const char *bpe_model(const struct bpe *bpe);
 /* Returns the XXH3 of the file: tokenizers with equal files differ only in roles. */
 uint64_t bpe_digest(const struct bpe *bpe);
 

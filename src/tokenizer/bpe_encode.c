@@ -26,6 +26,7 @@ struct bpe_encoder {
     bool specials;
     int64_t *met, *met_normalized; /* number of special tokens in the texts, as added_run counts them */
     struct nfc nfc;
+    struct bert_text bert;
     unsigned char *prefixed; /* buffer for a text with a leading space */
     int64_t prefixed_capacity;
     const unsigned char *text;                    /* the text being encoded */
@@ -55,6 +56,7 @@ void bpe_encoder_close(struct bpe_encoder *encoder)
     memory_free(encoder->met_normalized);
     free(encoder->ids);
     nfc_free(&encoder->nfc);
+    bert_text_free(&encoder->bert);
     free(encoder->prefixed);
     free(encoder->fused);
     memory_free(encoder);
@@ -114,6 +116,11 @@ static const unsigned char *fuse(struct bpe_encoder *encoder, const unsigned cha
 static int add_piece(struct bpe_encoder *encoder, const unsigned char *piece, int64_t bytes)
 {
     const struct bpe *bpe = encoder->bpe;
+    if (bpe->model != TEXT_BPE) {
+        reserve(encoder, bytes);
+        encoder->count += bpe_words_apply(bpe, piece, bytes, encoder->ids + encoder->count);
+        return ERROR_NONE;
+    }
     int32_t id = bpe->whole ? tokens_find(&bpe->tokens, piece, bytes, TOKEN_TEXT) : -1;
     if (id >= 0) {
         add_id(encoder, id);
@@ -155,7 +162,8 @@ static int take_piece(void *context, const unsigned char *piece, int64_t bytes)
 {
     struct bpe_encoder *encoder = context;
     uint64_t key[2];
-    if (bytes > MERGES_BYTES_MOST)
+    const int64_t most = encoder->bpe->model == TEXT_BPE ? MERGES_BYTES_MOST : INT64_MAX;
+    if (bytes > most)
         return error_user("%s: a text has a word of %" PRId64 " bytes; at most %d are allowed", encoder->bpe->name,
                           bytes, MERGES_BYTES_MOST);
     if (bytes > CACHED_BYTES)
@@ -241,6 +249,8 @@ static int take_raw(void *context, const unsigned char *text, int64_t bytes, int
     encoder->normalized = text;
     if (bpe->nfc)
         text = nfc_normalize(&encoder->nfc, text, bytes, &bytes);
+    if (bpe->bert)
+        text = bert_normalize(&bpe->normalizer, &encoder->bert, text, bytes, &bytes);
     return added_run(bpe->added_normalized, text, bytes, encoder->specials, encoder->met_normalized, take_normalized,
                      encoder);
 }

@@ -101,9 +101,11 @@ static int read_vocabulary(struct bpe *bpe, const struct json_place *model)
                                TOKENS_MOST - 1);
         if (tokens_has(&bpe->tokens, id))
             return place_fault(&vocabulary, "id %lld occurs twice, once for \"%.60s\"", (long long)id, text);
-        int64_t count = decode_bytes(bytes, text, length);
+        int64_t count = bpe->model == TEXT_BPE ? decode_bytes(bytes, text, length) : -1;
         if (count >= 0)
             tokens_add(&bpe->tokens, (int32_t)id, bytes, count, TOKEN_TEXT);
+        else if (bpe->model != TEXT_BPE)
+            tokens_add(&bpe->tokens, (int32_t)id, text, length, TOKEN_TEXT);
         else
             tokens_add(&bpe->tokens, (int32_t)id, text, length, TOKEN_ODD);
     }
@@ -196,20 +198,72 @@ static int read_unknown(struct bpe *bpe, const struct json_place *model)
     const int64_t length = name == NULL ? 0 : (int64_t)strlen(name);
     if (name == NULL || length > TOKENS_BYTES_MOST)
         return place_refuse(&unknown, "a token or null");
-    const int64_t count = decode_bytes(bytes, name, length);
-    bpe->unknown = count < 0 ? tokens_find(&bpe->tokens, name, length, TOKEN_ODD)
-                             : tokens_find(&bpe->tokens, bytes, count, TOKEN_TEXT);
+    const int64_t count = bpe->model == TEXT_BPE ? decode_bytes(bytes, name, length) : -1;
+    if (bpe->model != TEXT_BPE)
+        bpe->unknown = tokens_find(&bpe->tokens, name, length, TOKEN_TEXT);
+    else
+        bpe->unknown = count < 0 ? tokens_find(&bpe->tokens, name, length, TOKEN_ODD)
+                                 : tokens_find(&bpe->tokens, bytes, count, TOKEN_TEXT);
     bpe->roles[BPE_UNK] = bpe->unknown;
+    return ERROR_NONE;
+}
+
+/* Reads the members that WordPiece alone has. */
+static int read_wordpiece(struct bpe *bpe, const struct json_place *model)
+{
+    enum { PREFIX_MOST = 64, CHARACTERS_MOST = 4096, CHARACTERS = 100 /* the default */ };
+    struct json_place prefix = place_member(model, "continuing_subword_prefix");
+    struct json_place most = place_member(model, "max_input_chars_per_word");
+    const char *text = place_absent(&prefix) ? "##" : json_string_value(prefix.value);
+    if (text == NULL || strlen(text) > PREFIX_MOST)
+        return place_refuse(&prefix, "a text of at most 64 bytes");
+    const json_int_t characters = place_absent(&most) ? CHARACTERS : json_integer_value(most.value);
+    if (characters < 1 || characters > CHARACTERS_MOST)
+        return place_refuse(&most, "a whole number from 1 to 4096");
+    bpe->continuing = memory_string(text);
+    bpe->most_characters = characters;
+    return ERROR_NONE;
+}
+
+/* Reads the model of a tokenizer of words. Without a token for unknown words, some texts would have no ids. */
+static int read_words(struct bpe *bpe, const struct json_place *model)
+{
+    int code = bpe->model == TEXT_WORDPIECE ? read_wordpiece(bpe, model) : ERROR_NONE;
+    if (code == ERROR_NONE)
+        code = read_vocabulary(bpe, model);
+    if (code == ERROR_NONE)
+        code = read_unknown(bpe, model);
+    struct json_place unknown = place_member(model, "unk_token");
+    if (code == ERROR_NONE && bpe->unknown < 0)
+        return place_refuse(&unknown, "a token of model.vocab");
+    if (code != ERROR_NONE)
+        return code;
+    for (int i = 0; i < 256; i++)
+        bpe->byte_ids[i] = bpe->unknown;
+    bpe->merges = merges_open(bpe->byte_ids); /* without merges */
+    if (bpe->model == TEXT_WORDPIECE)
+        bpe_words_texts(bpe);
+    return ERROR_NONE;
+}
+
+/* Sets the kind of the model, on which the other members depend. */
+static int read_kind(struct bpe *bpe, const struct json_place *root)
+{
+    struct json_place model = place_member(root, "model"), type = place_member(&model, "type");
+    if (!json_is_object(model.value))
+        return place_refuse(&model, "an object");
+    bpe->model = place_is(&type, "WordPiece") ? TEXT_WORDPIECE : place_is(&type, "WordLevel") ? TEXT_WORDS : TEXT_BPE;
+    if (bpe->model == TEXT_BPE && !place_is(&type, "BPE") &&
+        !(type.value == NULL && json_object_get(model.value, "merges") != NULL))
+        return place_refuse(&type, "\"BPE\" (byte-level), \"WordPiece\" or \"WordLevel\"");
     return ERROR_NONE;
 }
 
 static int read_model(struct bpe *bpe, const struct json_place *root)
 {
-    struct json_place model = place_member(root, "model"), type = place_member(&model, "type");
-    if (!json_is_object(model.value))
-        return place_refuse(&model, "an object");
-    if (!place_is(&type, "BPE") && !(type.value == NULL && json_object_get(model.value, "merges") != NULL))
-        return place_refuse(&type, "\"BPE\", byte-level");
+    struct json_place model = place_member(root, "model");
+    if (bpe->model != TEXT_BPE)
+        return read_words(bpe, &model);
     int code = check_model(&model);
     if (code == ERROR_NONE)
         code = place_bool(&bpe->whole, &model, "ignore_merges", false);
@@ -224,8 +278,33 @@ static int read_model(struct bpe *bpe, const struct json_place *root)
 
 /* -- normalizer, pre_tokenizer, decoder -------------------------------------------------------------------------- */
 
+/* Reads BertNormalizer. Accents are stripped where lower case is made, unless strip_accents says otherwise. */
+static int read_bert(struct bpe *bpe, const struct json_place *part)
+{
+    struct bert_normalizer *to = &bpe->normalizer;
+    struct json_place strip = place_member(part, "strip_accents");
+    int code = place_bool(&to->clean, part, "clean_text", true);
+    if (code == ERROR_NONE)
+        code = place_bool(&to->chinese, part, "handle_chinese_chars", true);
+    if (code == ERROR_NONE)
+        code = place_bool(&to->lower, part, "lowercase", true);
+    to->strip = to->lower;
+    if (code == ERROR_NONE && !place_absent(&strip))
+        code = place_bool(&to->strip, part, "strip_accents", false);
+    bpe->bert = true;
+    return code;
+}
+
 static int read_normalizer(struct bpe *bpe, const struct json_place *part)
 {
+    if (bpe->model != TEXT_BPE && !bpe->bert && strcmp(type_of(part), "BertNormalizer") == 0)
+        return read_bert(bpe, part);
+    if (bpe->model != TEXT_BPE && !bpe->bert && strcmp(type_of(part), "Lowercase") == 0) {
+        bpe->bert = bpe->normalizer.lower = true;
+        return ERROR_NONE;
+    }
+    if (bpe->model != TEXT_BPE)
+        return refuse_type(part, "one BertNormalizer or Lowercase, or normalizer null");
     bpe->nfc = true;
     return strcmp(type_of(part), "NFC") == 0 ? ERROR_NONE : refuse_type(part, "\"NFC\", or normalizer null");
 }
@@ -286,8 +365,42 @@ static int read_digits(struct bpe *bpe, const struct json_place *part)
     return code == ERROR_NONE ? add_isolated(bpe, part, individual ? "\\p{N}" : "\\p{N}+") : code;
 }
 
+static int add_removed(struct bpe *bpe, const struct json_place *place, const char *pattern)
+{
+    return add_stage(bpe, place, (struct splitter_settings){.pattern = pattern, .behavior = SPLIT_REMOVED});
+}
+
+static int read_blanks(struct bpe *bpe, const struct json_place *part)
+{
+    return add_removed(bpe, part, "\\s");
+}
+
+static int read_bert_words(struct bpe *bpe, const struct json_place *part)
+{
+    int code = read_blanks(bpe, part);
+    return code == ERROR_NONE ? add_isolated(bpe, part, "[!-/:-@\\[-`{-~\\p{P}]") : code;
+}
+
+/* Reads a part of the pre-tokenizer of a tokenizer of words. */
+static int read_word_splitter(struct bpe *bpe, const struct json_place *part)
+{
+    static const struct {
+        const char *type;
+        part_reader *read;
+    } types[] = {{"BertPreTokenizer", read_bert_words},
+                 {"WhitespaceSplit", read_blanks},
+                 {"Split", read_split},
+                 {"Digits", read_digits}};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (strcmp(type_of(part), types[i].type) == 0)
+            return types[i].read(bpe, part);
+    return refuse_type(part, "BertPreTokenizer, WhitespaceSplit, Split, Digits or Sequence");
+}
+
 static int read_pre_tokenizer(struct bpe *bpe, const struct json_place *part)
 {
+    if (bpe->model != TEXT_BPE)
+        return read_word_splitter(bpe, part);
     static const struct {
         const char *type;
         part_reader *read;
@@ -301,9 +414,11 @@ static int read_pre_tokenizer(struct bpe *bpe, const struct json_place *part)
     return refuse_type(part, "ByteLevel, Split, Digits or Sequence");
 }
 
+/* Decoders only matter to the library: bpe_text says what an id stands for. */
 static int read_decoder(struct bpe *bpe, const struct json_place *part)
 {
-    (void)bpe;
+    if (bpe->model != TEXT_BPE && (strcmp(type_of(part), "WordPiece") == 0 || strcmp(type_of(part), "Fuse") == 0))
+        return ERROR_NONE;
     return strcmp(type_of(part), "ByteLevel") == 0 ? ERROR_NONE : refuse_type(part, "\"ByteLevel\"");
 }
 
@@ -353,13 +468,35 @@ static int read_template(struct bpe *bpe, const struct json_place *template)
     return behind ? ERROR_NONE : place_refuse(&single, "a template with a Sequence");
 }
 
+/* Reads a token of BertProcessing or RobertaProcessing, such as "cls": ["[CLS]", 101]. */
+static int read_pair(int32_t *id, const struct bpe *bpe, const struct json_place *part, const char *name)
+{
+    struct json_place pair = place_member(part, name);
+    const json_t *given = json_array_get(pair.value, 1);
+    if (json_array_size(pair.value) != 2 || !json_is_integer(given) ||
+        !tokens_has(&bpe->tokens, json_integer_value(given)))
+        return place_refuse(&pair, "a token and its id");
+    *id = (int32_t)json_integer_value(given);
+    return ERROR_NONE;
+}
+
+/* Reads the post-processors of BERT and RoBERTa: a token before the text and one after it. */
+static int read_ends(struct bpe *bpe, const struct json_place *part)
+{
+    int code = read_pair(&bpe->roles[BPE_BOS], bpe, part, "cls");
+    bpe->begins = bpe->ends = true;
+    return code == ERROR_NONE ? read_pair(&bpe->roles[BPE_EOS], bpe, part, "sep") : code;
+}
+
 static int read_post_processor(struct bpe *bpe, const struct json_place *part)
 {
     if (strcmp(type_of(part), "ByteLevel") == 0) /* it trims offsets, which are not used here */
         return ERROR_NONE;
     if (strcmp(type_of(part), "TemplateProcessing") == 0)
         return read_template(bpe, part);
-    return refuse_type(part, "TemplateProcessing, ByteLevel or Sequence");
+    if (strcmp(type_of(part), "BertProcessing") == 0 || strcmp(type_of(part), "RobertaProcessing") == 0)
+        return read_ends(bpe, part);
+    return refuse_type(part, "TemplateProcessing, BertProcessing, RobertaProcessing, ByteLevel or Sequence");
 }
 
 /* -- added_tokens ------------------------------------------------------------------------------------------------ */
@@ -392,9 +529,11 @@ static int read_added_token(const struct json_place *place, struct added_token *
 static int check_added(struct bpe *bpe, const struct json_place *place, const struct added_token *token)
 {
     char bytes[ADDED_BYTES_MOST];
-    int64_t count = decode_bytes(bytes, token->text, token->bytes);
-    int32_t own = count < 0 ? tokens_find(&bpe->tokens, token->text, token->bytes, TOKEN_ODD)
-                            : tokens_find(&bpe->tokens, bytes, count, TOKEN_TEXT);
+    const bool words = bpe->model != TEXT_BPE;
+    int64_t count = words ? -1 : decode_bytes(bytes, token->text, token->bytes);
+    int32_t own = words       ? tokens_find(&bpe->tokens, token->text, token->bytes, TOKEN_TEXT)
+                  : count < 0 ? tokens_find(&bpe->tokens, token->text, token->bytes, TOKEN_ODD)
+                              : tokens_find(&bpe->tokens, bytes, count, TOKEN_TEXT);
     if (own >= 0 && own != token->id)
         return place_fault(place, "\"%s\" has id %d here and %d in model.vocab", token->text, (int)token->id, (int)own);
     if (own < 0 && tokens_has(&bpe->tokens, token->id))
@@ -503,7 +642,7 @@ static int read_pre_tokenizers(struct bpe *bpe, const struct json_place *root)
 {
     struct json_place place = place_member(root, "pre_tokenizer");
     int code = read_parts(bpe, &place, "pretokenizers", read_pre_tokenizer);
-    if (code == ERROR_NONE && !bpe->byte_level)
+    if (code == ERROR_NONE && !bpe->byte_level && bpe->model == TEXT_BPE)
         return error_user("%s: pre_tokenizer: has no ByteLevel: only byte-level vocabularies are supported", bpe->name);
     return code;
 }
@@ -512,7 +651,9 @@ static int read_root(struct bpe *bpe, const struct json_place *root)
 {
     struct json_place normalizer = place_member(root, "normalizer"), processor = place_member(root, "post_processor");
     struct json_place decoder = place_member(root, "decoder");
-    int code = read_parts(bpe, &normalizer, "normalizers", read_normalizer);
+    int code = read_kind(bpe, root);
+    if (code == ERROR_NONE)
+        code = read_parts(bpe, &normalizer, "normalizers", read_normalizer);
     if (code == ERROR_NONE)
         code = read_pre_tokenizers(bpe, root);
     if (code == ERROR_NONE)

@@ -12,7 +12,8 @@ const char *const bundle_names[BUNDLE_KINDS] = {[BUNDLE_JSON] = "tokenizer.json"
                                                 [BUNDLE_CHAT] = "chat_template.jinja",
                                                 [BUNDLE_CHAT_JSON] = "chat_template.json",
                                                 [BUNDLE_VOCABULARY] = "vocab.json",
-                                                [BUNDLE_MERGES] = "merges.txt"};
+                                                [BUNDLE_MERGES] = "merges.txt",
+                                                [BUNDLE_WORDS] = "vocab.txt"};
 
 void bundle_put(struct tokenizer_bundle *bundle, enum bundle_kind kind, const void *data, int64_t bytes)
 {

@@ -20,6 +20,7 @@ enum bundle_kind {
     BUNDLE_CHAT_JSON, /* chat template in the format of older programs */
     BUNDLE_VOCABULARY,
     BUNDLE_MERGES,
+    BUNDLE_WORDS, /* vocab.txt: a token a line */
     BUNDLE_KINDS
 };
 extern const char *const bundle_names[BUNDLE_KINDS];

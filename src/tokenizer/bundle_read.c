@@ -72,7 +72,8 @@ static bool has_tokenizer(const struct tokenizer_bundle *bundle)
 static bool is_vocabulary(const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
-    return strcmp(name, bundle_names[BUNDLE_VOCABULARY]) == 0 || strcmp(name, bundle_names[BUNDLE_MERGES]) == 0;
+    return strcmp(name, bundle_names[BUNDLE_VOCABULARY]) == 0 || strcmp(name, bundle_names[BUNDLE_MERGES]) == 0 ||
+           strcmp(name, bundle_names[BUNDLE_WORDS]) == 0;
 }
 
 int bundle_read(struct tokenizer_bundle *bundle, const char *where)
@@ -98,8 +99,9 @@ int bundle_read(struct tokenizer_bundle *bundle, const char *where)
     if (code == ERROR_NONE && !has_tokenizer(bundle))
         code = vocabulary_files_complete(bundle, where);
     if (code == ERROR_NONE && !has_tokenizer(bundle))
-        code = error_user("%s: contains neither %s nor %s, nor %s with %s", where, bundle_names[BUNDLE_JSON],
-                          bundle_names[BUNDLE_RANKS], bundle_names[BUNDLE_VOCABULARY], bundle_names[BUNDLE_MERGES]);
+        code = error_user("%s: contains neither %s nor %s, nor %s with %s, nor %s", where, bundle_names[BUNDLE_JSON],
+                          bundle_names[BUNDLE_RANKS], bundle_names[BUNDLE_VOCABULARY], bundle_names[BUNDLE_MERGES],
+                          bundle_names[BUNDLE_WORDS]);
     if (code == ERROR_NONE)
         warn_of_more(folder);
     free(folder);

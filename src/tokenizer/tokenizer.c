@@ -21,7 +21,8 @@ static void name_bpe(struct tokenizer *tokenizer)
 {
     const uint64_t what[] = {bpe_digest(tokenizer->bpe), (uint64_t)tokenizer->vocabulary, (uint64_t)tokenizer->bos,
                              (uint64_t)tokenizer->eos,   (uint64_t)tokenizer->pad,        (uint64_t)tokenizer->unk};
-    snprintf(tokenizer->name, sizeof tokenizer->name, "bpe-%016" PRIx64, (uint64_t)XXH3_64bits(what, sizeof what));
+    snprintf(tokenizer->name, sizeof tokenizer->name, "%s-%016" PRIx64, bpe_model(tokenizer->bpe),
+             (uint64_t)XXH3_64bits(what, sizeof what));
 }
 
 static int read_ends(struct tokenizer *tokenizer, const struct tokenizer_bundle *bundle, const char *where)
@@ -166,9 +167,9 @@ const char *tokenizer_decode(const struct tokenizer *tokenizer, int32_t id, int6
         return "";
     if (tokenizer->bpe != NULL) {
         int32_t length;
-        const char *token = bpe_token(tokenizer->bpe, id, &length);
+        const char *text = bpe_text(tokenizer->bpe, id, &length);
         *count = length;
-        return token;
+        return text;
     }
     const char *text = tokenizer->texts != NULL ? tokenizer->texts[id] : &bytes[id];
     *count = tokenizer->texts != NULL && text[1] != '\0' ? 0 : 1;

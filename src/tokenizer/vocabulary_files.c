@@ -13,7 +13,7 @@ struct vocabulary_source {
     const struct tokenizer_bundle *bundle;
     const char *where;
     json_t *vocabulary; /* token to id; owned */
-    json_t *config;     /* tokenizer_config.json; owned; NULL: none */
+    json_t *config;     /* tokenizer_config.json; owned */
     json_t *added;      /* the array added_tokens that is made; owned */
 };
 
@@ -54,6 +54,29 @@ static int read_merges(json_t **merges, const struct vocabulary_source *s)
                               bundle_names[BUNDLE_MERGES], (long long)line);
         if (text != NULL)
             json_array_append_new(*merges, text);
+        at = next;
+    }
+    return ERROR_NONE;
+}
+
+/* Reads vocab.txt: a token a line; its number, from 0, is the id. */
+static int read_words(struct vocabulary_source *s)
+{
+    const char *at = s->bundle->files[BUNDLE_WORDS].data, *end = at + s->bundle->files[BUNDLE_WORDS].bytes;
+    s->vocabulary = json_object();
+    for (json_int_t id = 0; at < end; id++) {
+        const char *stop = memchr(at, '\n', (size_t)(end - at)), *next = stop != NULL ? stop + 1 : end;
+        int64_t bytes = (stop != NULL ? stop : end) - at;
+        bytes -= bytes > 0 && at[bytes - 1] == '\r';
+        json_t *text = memchr(at, '\0', (size_t)bytes) == NULL ? json_stringn(at, (size_t)bytes) : NULL;
+        if (text == NULL || json_object_get(s->vocabulary, json_string_value(text)) != NULL) {
+            const bool twice = text != NULL;
+            json_decref(text);
+            return error_user("%s: %s:%lld: %s", s->where, bundle_names[BUNDLE_WORDS], (long long)id + 1,
+                              twice ? "is the second line of this token" : "is not a token in UTF-8");
+        }
+        json_object_set_new(s->vocabulary, json_string_value(text), json_integer(id));
+        json_decref(text);
         at = next;
     }
     return ERROR_NONE;
@@ -135,7 +158,7 @@ static void add_specials(struct vocabulary_source *s, const json_t *of)
         add_special(s, json_array_get(more, i));
 }
 
-/* Makes added_tokens. Without any file that names special tokens, GPT-2's only one is added. */
+/* Makes added_tokens. */
 static int make_added(struct vocabulary_source *s)
 {
     json_t *others = NULL, *roles = NULL;
@@ -147,23 +170,64 @@ static int make_added(struct vocabulary_source *s)
     add_others(s, others);
     add_specials(s, s->config);
     add_specials(s, roles);
-    if (s->config == NULL && roles == NULL) {
-        json_t *end = json_string("<|endoftext|>");
-        add_special(s, end);
-        json_decref(end);
-    }
     json_decref(others);
     json_decref(roles);
     return code;
 }
-
-/* -- The other members --------------------------------------------------------------------------------------------- */
 
 static bool has_class(const struct vocabulary_source *s, const char *name)
 {
     const char *class = json_string_value(json_object_get(s->config, "tokenizer_class"));
     return class != NULL && strncmp(class, name, strlen(name)) == 0; /* also NameFast */
 }
+
+/* The special tokens that a class of transformers has unless tokenizer_config.json says otherwise. */
+struct class_tokens {
+    const char *class; /* NULL: any other class, as GPT-2 */
+    struct {
+        const char *role, *text;
+    } tokens[6];
+};
+static const struct class_tokens class_tokens[] = {
+    {"BertTokenizer",
+     {{"cls_token", "[CLS]"},
+      {"sep_token", "[SEP]"},
+      {"pad_token", "[PAD]"},
+      {"unk_token", "[UNK]"},
+      {"mask_token", "[MASK]"}}},
+    {"EsmTokenizer",
+     {{"cls_token", "<cls>"},
+      {"eos_token", "<eos>"},
+      {"pad_token", "<pad>"},
+      {"unk_token", "<unk>"},
+      {"mask_token", "<mask>"}}},
+    {"RobertaTokenizer",
+     {{"bos_token", "<s>"},
+      {"eos_token", "</s>"},
+      {"pad_token", "<pad>"},
+      {"unk_token", "<unk>"},
+      {"mask_token", "<mask>"}}},
+    {"Qwen2Tokenizer", {{"eos_token", "<|endoftext|>"}, {"pad_token", "<|endoftext|>"}}},
+    {NULL, {{"bos_token", "<|endoftext|>"}, {"eos_token", "<|endoftext|>"}, {"unk_token", "<|endoftext|>"}}}};
+
+/* Adds the special tokens of the class that the vocabulary has, to added_tokens and to tokenizer_config.json, which
+ * defines their roles. */
+static void add_usual(struct vocabulary_source *s)
+{
+    const struct class_tokens *of = class_tokens;
+    while (of->class != NULL && !has_class(s, of->class))
+        of++;
+    for (int i = 0; of->tokens[i].role != NULL; i++) {
+        if (json_object_get(s->config, of->tokens[i].role) != NULL ||
+            json_object_get(s->vocabulary, of->tokens[i].text) == NULL)
+            continue;
+        json_t *text = json_string(of->tokens[i].text);
+        add_special(s, text);
+        json_object_set_new(s->config, of->tokens[i].role, text);
+    }
+}
+
+/* -- The other members --------------------------------------------------------------------------------------------- */
 
 static json_t *byte_level(bool prefixed, bool splits)
 {
@@ -181,12 +245,11 @@ static json_t *pre_tokenizer(const struct vocabulary_source *s)
                      byte_level(prefixed, false));
 }
 
-/* Returns the template of RoBERTa, <s> text </s>, null for other classes. */
-static json_t *post_processor(const struct vocabulary_source *s)
+/* Returns "FIRST text LAST" for the tokens of a class, null if the vocabulary lacks one of them. */
+static json_t *template_of(const struct vocabulary_source *s, const char *begin, const char *end)
 {
-    static const char begin[] = "<s>", end[] = "</s>";
     const json_t *first = json_object_get(s->vocabulary, begin), *last = json_object_get(s->vocabulary, end);
-    if (!has_class(s, "RobertaTokenizer") || first == NULL || last == NULL)
+    if (first == NULL || last == NULL)
         return json_null();
     return json_pack("{s:s, s:[{s:{s:s, s:i}}, {s:{s:s, s:i}}, {s:{s:s, s:i}}], s:[], s:{s:{s:s, s:[O], s:[s]}, "
                      "s:{s:s, s:[O], s:[s]}}}",
@@ -195,16 +258,22 @@ static json_t *post_processor(const struct vocabulary_source *s)
                      "id", begin, "ids", first, "tokens", begin, end, "id", end, "ids", last, "tokens", end);
 }
 
-static int make_json(struct vocabulary_source *s, json_t **made)
+/* Returns the template of RoBERTa, <s> text </s>, null for other classes. */
+static json_t *post_processor(const struct vocabulary_source *s)
+{
+    return has_class(s, "RobertaTokenizer") ? template_of(s, "<s>", "</s>") : json_null();
+}
+
+static int make_of_pair(struct vocabulary_source *s, json_t **made)
 {
     json_t *merges = NULL;
-    int code = read_object(&s->config, s, BUNDLE_CONFIG);
-    if (code == ERROR_NONE)
-        code = read_object(&s->vocabulary, s, BUNDLE_VOCABULARY);
+    int code = read_object(&s->vocabulary, s, BUNDLE_VOCABULARY);
     if (code == ERROR_NONE)
         code = read_merges(&merges, s);
     if (code == ERROR_NONE)
         code = make_added(s);
+    if (code == ERROR_NONE)
+        add_usual(s);
     if (code == ERROR_NONE)
         *made =
             json_pack("{s:s, s:n, s:n, s:O, s:o, s:o, s:o, s:o, s:{s:s, s:n, s:n, s:n, s:n, s:b, s:b, s:b, s:O, "
@@ -218,17 +287,93 @@ static int make_json(struct vocabulary_source *s, json_t **made)
     return code;
 }
 
+/* -- vocab.txt ----------------------------------------------------------------------------------------------------- */
+
+/* Returns a flag of tokenizer_config.json: a bool, or null, which means `otherwise`. */
+static json_t *flag(const struct vocabulary_source *s, const char *key, json_t *otherwise)
+{
+    json_t *given = json_object_get(s->config, key);
+    if (!json_is_boolean(given))
+        return otherwise;
+    json_decref(otherwise);
+    return json_incref(given);
+}
+
+/* Makes the WordPiece of BERT. */
+static json_t *make_bert(struct vocabulary_source *s)
+{
+    json_t *normalizer =
+        json_pack("{s:s, s:b, s:o, s:o, s:o}", "type", "BertNormalizer", "clean_text", 1, "handle_chinese_chars",
+                  flag(s, "tokenize_chinese_chars", json_true()), "strip_accents",
+                  flag(s, "strip_accents", json_null()), "lowercase", flag(s, "do_lower_case", json_true()));
+    return json_pack("{s:s, s:n, s:n, s:O, s:o, s:{s:s}, s:o, s:{s:s, s:s, s:b}, s:{s:s, s:s, s:s, s:i, s:O}}",
+                     "version", "1.0", "truncation", "padding", "added_tokens", s->added, "normalizer", normalizer,
+                     "pre_tokenizer", "type", "BertPreTokenizer", "post_processor", template_of(s, "[CLS]", "[SEP]"),
+                     "decoder", "type", "WordPiece", "prefix", "##", "cleanup", 1, "model", "type", "WordPiece",
+                     "unk_token", "[UNK]", "continuing_subword_prefix", "##", "max_input_chars_per_word", 100, "vocab",
+                     s->vocabulary);
+}
+
+/* Makes a table of ESM: at each place of the text the longest token of the table, as transformers' class looks for all
+ * tokens before it splits the rest at white space. */
+static json_t *make_table(struct vocabulary_source *s)
+{
+    const char *text;
+    json_t *id;
+    json_object_foreach(s->vocabulary, text, id)
+    {
+        if (text[0] != '\0')
+            add_token(s, text, json_integer_value(id), false, NULL);
+    }
+    for (size_t i = 0; i < json_array_size(s->added); i++)
+        json_object_set_new(json_array_get(s->added, i), "normalized", json_false());
+    return json_pack("{s:s, s:n, s:n, s:O, s:n, s:{s:s}, s:o, s:{s:s}, s:{s:s, s:s, s:O}}", "version", "1.0",
+                     "truncation", "padding", "added_tokens", s->added, "normalizer", "pre_tokenizer", "type",
+                     "WhitespaceSplit", "post_processor", template_of(s, "<cls>", "<eos>"), "decoder", "type", "Fuse",
+                     "model", "type", "WordLevel", "unk_token", "<unk>", "vocab", s->vocabulary);
+}
+
+static int make_of_words(struct vocabulary_source *s, json_t **made)
+{
+    int code = read_words(s);
+    if (code == ERROR_NONE)
+        code = make_added(s);
+    if (code != ERROR_NONE)
+        return code;
+    add_usual(s);
+    if (has_class(s, "BertTokenizer"))
+        *made = make_bert(s);
+    else if (has_class(s, "EsmTokenizer"))
+        *made = make_table(s);
+    else
+        return error_user("%s: %s: tokenizer_class must be BertTokenizer or EsmTokenizer for %s", s->where,
+                          bundle_names[BUNDLE_CONFIG], bundle_names[BUNDLE_WORDS]);
+    return ERROR_NONE;
+}
+
+static void put_object(struct tokenizer_bundle *bundle, enum bundle_kind kind, const json_t *object)
+{
+    char *text = json_dumps(object, JSON_COMPACT);
+    bundle_put(bundle, kind, text, (int64_t)strlen(text));
+    free(text);
+}
+
 int vocabulary_files_complete(struct tokenizer_bundle *bundle, const char *where)
 {
     struct vocabulary_source source = {.bundle = bundle, .where = where};
+    const bool pair = bundle->files[BUNDLE_VOCABULARY].data != NULL && bundle->files[BUNDLE_MERGES].data != NULL;
     json_t *made = NULL;
-    if (bundle->files[BUNDLE_VOCABULARY].data == NULL || bundle->files[BUNDLE_MERGES].data == NULL)
+    if (!pair && bundle->files[BUNDLE_WORDS].data == NULL)
         return ERROR_NONE;
-    int code = make_json(&source, &made);
-    char *text = made != NULL ? json_dumps(made, JSON_COMPACT) : NULL;
-    if (text != NULL)
-        bundle_put(bundle, BUNDLE_JSON, text, (int64_t)strlen(text));
-    free(text);
+    int code = read_object(&source.config, &source, BUNDLE_CONFIG);
+    if (source.config == NULL)
+        source.config = json_object();
+    if (code == ERROR_NONE)
+        code = pair ? make_of_pair(&source, &made) : make_of_words(&source, &made);
+    if (made != NULL) {
+        put_object(bundle, BUNDLE_JSON, made);
+        put_object(bundle, BUNDLE_CONFIG, source.config);
+    }
     json_decref(made);
     json_decref(source.vocabulary);
     json_decref(source.config);

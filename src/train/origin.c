@@ -39,6 +39,10 @@ static void inherit(struct deck *deck, struct deck *from)
     deck_inherit(deck, from, "model");
     if (deck->model.vocabulary == 0) /* an explicit 0 would mean the size of the store's vocabulary */
         deck->model.vocabulary = from->model.vocabulary;
+    if (deck->model.head == DECK_HEAD_LM)
+        return;
+    deck->model.tied = DECK_TIED_NO; /* the pretrained model's head may be tied */
+    deck->model.pooling = (int)model_task_from_deck(deck).pooling;
 }
 
 int origin_inherit(struct comm *world, struct deck *deck, const char *path)
@@ -50,6 +54,26 @@ int origin_inherit(struct comm *world, struct deck *deck, const char *path)
         inherit(deck, from);
     memory_free(from);
     return code;
+}
+
+/* Compares adapters of the file with the deck's. A file without adapters fits any. */
+static void check_adapters(struct fault_list *faults, const struct lora_settings *wanted,
+                           const struct lora_settings *found)
+{
+    if (found->rank == 0)
+        return;
+    if (wanted->rank == 0)
+        faults_add(faults,
+                   "key lora.rank: the file has adapters of rank %lld; set it to this, or merge them: cistron "
+                   "export, then cistron import",
+                   (long long)found->rank);
+    else if (wanted->rank != found->rank)
+        faults_add(faults, "key lora.rank: %lld in the file, %lld in the deck", (long long)found->rank,
+                   (long long)wanted->rank);
+    if (wanted->rank > 0 && wanted->alpha != found->alpha)
+        faults_add(faults, "key lora.alpha: %g in the file, %g in the deck", found->alpha, wanted->alpha);
+    if (wanted->rank > 0 && memcmp(wanted->targets, found->targets, sizeof found->targets) != 0)
+        faults_add(faults, "key lora.targets: other linear layers in the file than in the deck");
 }
 
 static bool same_task(const struct task_settings *a, const struct task_settings *b)
@@ -106,6 +130,7 @@ static int check_sizes(const char *path, const struct model_settings *wanted, co
         if (flags[i].wanted != flags[i].found)
             faults_add(&faults, "key model.%s: %s in the file, %s in the deck", flags[i].key,
                        flags[i].found ? "true" : "false", flags[i].wanted ? "true" : "false");
+    check_adapters(&faults, &wanted->lora, &found->lora);
     return faults_verdict(&faults, "key model.initialise_from: the model of %s differs from the deck's", path);
 }
 
@@ -215,7 +240,7 @@ static int check_data(const struct session *s, const struct checkpoint_meta *met
 /* Logs the parameters of a new head. */
 static void log_new_head(const struct model *model, const char *path)
 {
-    const struct unit *head = &model->units[model->unit_count - 1];
+    const struct unit *head = model_head(model);
     char *list = memory_string("");
     for (int i = 0; i < head->parameter_count; i++) {
         const char *name = head->parameters[i].name;
@@ -257,11 +282,10 @@ int origin_read_weights(struct session *s, const char *path)
     code = comm_agree(s->world, check_data(s, &meta, path));
     if (code == ERROR_NONE)
         code = comm_agree(s->world, adds_head(s, &meta, path, &adds));
-    if (code == ERROR_NONE && adds)
+    if (code == ERROR_NONE && (adds || s->setup.model.lora.rank > 0))
         engine_initialise(&s->engine, s->setup.train.seed);
     if (code == ERROR_NONE)
-        code = adds ? checkpoint_read_trunk(s->world, &s->engine, path)
-                    : checkpoint_read(s->world, &s->engine, path, s->setup.initialise_optimizer);
+        code = checkpoint_read_origin(s->world, &s->engine, path, s->setup.initialise_optimizer, adds);
     if (code == ERROR_NONE && adds)
         log_new_head(&s->model, path);
     if (code == ERROR_NONE)

@@ -19,6 +19,7 @@
 #include "estimate/fit_choice.h"
 #include "train/folder_check.h"
 #include "setup/epochs.h"
+#include "setup/model.h"
 #include "setup/layout.h"
 #include "monitor/meter.h"
 #include "train/origin.h"
@@ -64,6 +65,11 @@ static int compare_decks(struct train_run *run, const struct checkpoint_meta *me
     if (code == ERROR_NONE) {
         run->changed = deck_compare(old, run->deck);
         run->stretched = describe_stretch(old, &run->session.setup.learning_rate, run->step);
+        char *before = deck_key_text(old, "validation.metric"), *now = deck_key_text(run->deck, "validation.metric");
+        if (strcmp(before, now) != 0)
+            run->best_step = 0; /* what is best starts again with another metric */
+        free(before);
+        free(now);
     }
     memory_free(old);
     return code;
@@ -330,6 +336,9 @@ static int train_with(struct train_run *run, struct deck *deck, struct comm *wor
     int code = session_create(s, deck, world, start->resumed, make_executor);
     if (code == ERROR_NONE)
         setup_keep_choices(setup, deck);
+    const struct token_store *labelled = code == ERROR_NONE ? loader_labelled(s->train) : NULL;
+    if (labelled != NULL)
+        model_name_labels(deck, labelled->classes, labelled->class_bytes);
     run->deck = deck;
     run->deck_text = deck_print_effective(deck);
     if (code == ERROR_NONE && setup->saving.export_final)
@@ -338,6 +347,10 @@ static int train_with(struct train_run *run, struct deck *deck, struct comm *wor
         code = comm_agree(world, world->rank == 0 ? loader_open_tokenizer(s->train, &run->tokenizer) : ERROR_NONE);
     if (code == ERROR_NONE)
         code = start_weights(run, start);
+    char *ended = code == ERROR_NONE ? run_stop_early(run) : NULL;
+    if (ended != NULL)
+        log_info("# %s", ended);
+    free(ended);
     if (code == ERROR_NONE && run->step < setup->steps)
         code = disk_space_check(world, setup);
     if (code == ERROR_NONE)

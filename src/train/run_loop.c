@@ -49,6 +49,36 @@ static bool has_loss(const struct train_run *run, const struct session_validatio
     return found->labels > 0;
 }
 
+_Static_assert((int)DECK_METRIC_R2 == (int)VALIDATION_R2 + 1, "the deck's metrics are the loss, then the validation's");
+
+/* Returns the number of a validation that is the lower the better it is. */
+static double cost_of(const struct train_run *run, const struct session_validation *found)
+{
+    const enum deck_metric metric = run->session.setup.validation_metric;
+    return metric == DECK_METRIC_LOSS ? found->loss : -found->metrics[(int)metric - 1];
+}
+
+char *run_stop_early(struct train_run *run)
+{
+    struct setup *setup = &run->session.setup;
+    const int64_t waited = run->validated_step - run->best_step;
+    if (setup->patience == 0 || run->best_step == 0 || setup->validation_every == 0 || run->step >= setup->steps ||
+        run->step != run->validated_step || waited < setup->patience * setup->validation_every)
+        return NULL;
+    setup->steps = run->step;
+    return memory_format("early stopping: no validation was better than that of step %lld (validation.patience = %lld)",
+                         (long long)run->best_step, (long long)setup->patience);
+}
+
+/* Ends the run here if early stopping says so. */
+static void stop_early(struct train_run *run)
+{
+    char *text = run_stop_early(run);
+    if (text != NULL)
+        meter_note(&run->meter, run->step, "early_stop", text);
+    free(text);
+}
+
 /* Validates. A validation that a stop request interrupts is repeated after resuming, because the checkpoint does not
  * count it. */
 static int validate(struct train_run *run)
@@ -63,13 +93,16 @@ static int validate(struct train_run *run)
     run->validated_step = run->step;
     if (!has_loss(run, &found))
         return ERROR_NONE;
-    meter_validation(&run->meter, run->step, found.loss, found.labels, seconds);
-    if (!isfinite(found.loss) || (run->best_step > 0 && found.loss >= run->best_loss))
+    meter_validation(&run->meter, run->step, found.loss, found.labels, seconds, found.metrics);
+    const double cost = cost_of(run, &found);
+    if (!isfinite(cost) || (run->best_step > 0 && cost >= run->best_loss)) {
+        stop_early(run);
         return ERROR_NONE;
+    }
     const int64_t best_step = run->best_step;
     const double best_loss = run->best_loss;
     run->best_step = run->step;
-    run->best_loss = found.loss;
+    run->best_loss = cost;
     int code = run->session.setup.saving.keep_best ? run_try_save_step(run) : ERROR_NONE;
     if (run->session.setup.saving.keep_best && run->saved_step != run->step) {
         run->best_step = best_step; /* the save failed: the previous best step is the best one that has a file */
@@ -212,7 +245,7 @@ static int keep_up(struct train_run *run)
         code = validate(run);
     if (code != ERROR_NONE || run->step == 0 || run_validation_due(run))
         return code;
-    if (ends && setup->saving.at_end)
+    if (run->step >= setup->steps && setup->saving.at_end)
         return run_save_step(run);
     return saves ? run_try_begin_step(run) : ERROR_NONE;
 }

@@ -50,10 +50,10 @@ struct train_run {
         bool of_step;    /* a checkpoint of a step, with moments; false: the final model */
         bool background; /* written by a thread in the background */
     } saving;
-    int64_t rechecked_step; /* last step after which a recheck found no difference; -1 = none */
-    int64_t validated_step; /* step of the last validation; 0 = none */
-    int64_t best_step;      /* step of the lowest validation loss; 0 = none */
-    double best_loss;
+    int64_t rechecked_step;      /* last step after which a recheck found no difference; -1 = none */
+    int64_t validated_step;      /* step of the last validation; 0 = none */
+    int64_t best_step;           /* step of the best validation; 0 = none */
+    double best_loss;            /* its loss, or minus its metric (validation.metric) */
     uint64_t digest;             /* digest of the state after step digest_step */
     int64_t digest_step;         /* -1 = no digest has been computed */
     struct gradient_norms norms; /* of steps that made an update */
@@ -77,6 +77,9 @@ void run_take_counts(struct train_run *run, const struct checkpoint_meta *meta, 
 int run_loop(struct train_run *run);
 /* Validates a run that has no steps left to train. The run's best validation stays, whatever data.valid is now. */
 int run_evaluate(struct train_run *run);
+/* Early stopping: if the last validations were no better than the best one for as long as validation.patience, makes
+ * this step the run's last one, and returns a sentence for users, freed with free(). NULL: the run goes on. Local. */
+char *run_stop_early(struct train_run *run);
 /* Returns whether the validation of this step is due. Local. */
 bool run_validation_due(const struct train_run *run);
 

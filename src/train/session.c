@@ -1,4 +1,5 @@
 #include "train/session.h"
+#include "train/predictions.h"
 #include "base/available.h"
 #include "base/bytes.h"
 #include "base/error.h"
@@ -8,6 +9,7 @@
 #include "estimate/device_check.h"
 #include "estimate/fit.h"
 #include "estimate/fit_choice.h"
+#include "setup/class_weights.h"
 #include "setup/layout.h"
 #include "estimate/layout_choice.h"
 #include "setup/precision_text.h"
@@ -17,6 +19,7 @@
 #include "setup/model.h"
 
 #include <stdlib.h>
+#include <math.h>
 #include <string.h>
 
 enum { MADE_GRID = 1, MADE_EXECUTOR, MADE_GROUPS, MADE_TRAIN, MADE_VALID, MADE_ENGINE };
@@ -255,6 +258,22 @@ static int choose_by_memory(struct session *s)
     return ERROR_NONE;
 }
 
+/* Reads train.class_weights. */
+static int weigh_classes(struct session *s)
+{
+    const struct task_settings *task = &s->setup.model.task;
+    if (!class_weights_given(s->setup.deck))
+        return ERROR_NONE;
+    int64_t *counts = memory_allocate((task->labels + 1) * (int64_t)sizeof *counts);
+    s->class_weights = memory_allocate((task->labels + 1) * (int64_t)sizeof *s->class_weights);
+    if (class_weights_balanced(s->setup.deck) && task->head != DECK_HEAD_LM &&
+        task->problem == DECK_PROBLEM_CLASSIFICATION)
+        loader_count_classes(s->train, counts);
+    int code = class_weights_read(s->class_weights, s->setup.deck, task, counts);
+    memory_free(counts);
+    return code;
+}
+
 /* Nothing large is allocated before this. */
 static int create_engine(struct session *s)
 {
@@ -262,6 +281,7 @@ static int create_engine(struct session *s)
     if (code != ERROR_NONE)
         return code;
     s->setup.engine.tensor = s->grid.tensor;
+    s->setup.engine.class_weights = s->class_weights;
     setup_create_engine(&s->setup, s->world->rank, s->executor, &s->groups, &s->model, &s->engine);
     s->schedule = setup_schedule(&s->setup, loader_micro_batches(s->train), s->world->rank);
     s->made = MADE_ENGINE;
@@ -310,6 +330,8 @@ int session_create(struct session *s, const struct deck *deck, struct comm *worl
         return code;
     warn_of_parts(s);
     code = comm_agree(world, setup_complete(&s->setup, loader_vocabulary(s->train), s->executor));
+    if (code == ERROR_NONE)
+        code = comm_agree(world, weigh_classes(s));
     if (code != ERROR_NONE)
         return code;
     s->setup.model.pad.given = true;
@@ -346,12 +368,14 @@ void session_destroy(struct session *s)
     if (s->made >= MADE_GRID)
         grid_destroy(&s->grid);
     setup_destroy(&s->setup);
+    memory_free(s->class_weights);
+    s->class_weights = NULL;
     s->made = 0;
 }
 
-bool session_validate(struct session *s, bool (*stopping)(void *self), void *self, struct session_validation *result)
+/* Sums losses and labels of the validation set. Returns false if it was stopped. */
+static bool evaluate(struct session *s, bool (*stopping)(void *self), void *self, double *loss, double *count)
 {
-    double loss = 0, count = 0;
     loader_seek(s->valid, &(struct blend_position){0}, 0);
     for (int64_t i = 0; i < s->valid_steps; i++) {
         const struct batch *batches = loader_next(s->valid);
@@ -359,10 +383,34 @@ bool session_validate(struct session *s, bool (*stopping)(void *self), void *sel
             if (stopping(self))
                 return false;
             struct engine_result sums = engine_evaluate(&s->engine, &batches[m], 1);
-            loss += sums.loss_sum;
-            count += sums.labels;
+            *loss += sums.loss_sum;
+            *count += sums.labels;
         }
     }
-    *result = (struct session_validation){count > 0 ? loss / count : 0, count};
     return true;
+}
+
+bool session_validate(struct session *s, bool (*stopping)(void *self), void *self, struct session_validation *result)
+{
+    const struct task_settings *task = &s->setup.model.task;
+    const bool predicts = task->head != DECK_HEAD_LM;
+    struct head_predictions predictions;
+    double loss = 0, count = 0;
+    *result = (struct session_validation){0};
+    for (int m = 0; m < VALIDATION_METRICS; m++)
+        result->metrics[m] = (double)NAN;
+    if (predicts) {
+        predictions_create(&predictions, task);
+        s->engine.predicted = predictions_add;
+        s->engine.predicted_self = &predictions;
+    }
+    const bool done = evaluate(s, stopping, self, &loss, &count);
+    s->engine.predicted = NULL;
+    if (predicts && done)
+        predictions_metrics(&predictions, s->world, result->metrics);
+    if (predicts)
+        predictions_destroy(&predictions);
+    result->loss = count > 0 ? loss / count : 0;
+    result->labels = count;
+    return done;
 }

@@ -6,6 +6,7 @@
 #include "comm/grid.h"
 #include "core/device.h"
 #include "loader/loader.h"
+#include "monitor/validation.h"
 #include "setup/setup.h"
 
 struct session {
@@ -18,6 +19,7 @@ struct session {
     struct loader *train;
     struct loader *valid; /* NULL if the deck does not name data.valid */
     int64_t valid_steps;  /* loader_next calls per validation */
+    float *class_weights; /* [setup.model.task.labels] train.class_weights; NULL: none */
     struct model model;
     struct engine engine;
     struct schedule schedule;
@@ -34,6 +36,7 @@ void session_destroy(struct session *session);
 struct session_validation {
     double loss; /* mean, nats per label */
     double labels;
+    double metrics[VALIDATION_METRICS]; /* of a fine-tuning head; NaN: does not apply */
 };
 
 /* Evaluates the validation set. Every rank calls stopping(self) before each batch; if it returns true, the validation

@@ -25,18 +25,37 @@ static double optional_attribute(hid_t file, const char *name, double missing)
     return H5Aexists(file, name) > 0 ? attribute(file, name) : missing;
 }
 
-static bool attribute_is(hid_t file, const char *name, const char *text)
+/* Reads a text of at most 63 bytes; empty if there is no such attribute. */
+static void attribute_text(hid_t file, const char *name, char value[64])
 {
-    char value[32] = "";
+    memset(value, 0, 64);
     if (H5Aexists(file, name) <= 0)
-        return false;
+        return;
     hid_t id = H5Aopen(file, name, H5P_DEFAULT), type = H5Tcopy(H5T_C_S1);
-    H5Tset_size(type, sizeof value);
+    H5Tset_size(type, 63);
     if (H5Aread(id, type, value) < 0)
         error_fatal("golden file: attribute %s is no text", name);
     H5Tclose(type);
     H5Aclose(id);
+}
+
+static bool attribute_is(hid_t file, const char *name, const char *text)
+{
+    char value[64];
+    attribute_text(file, name, value);
     return strcmp(value, text) == 0;
+}
+
+static void open_adapters(struct lora_settings *lora, const struct family *family, hid_t file)
+{
+    char targets[64];
+    attribute_text(file, "lora_targets", targets);
+    if (targets[0] == '\0')
+        return;
+    *lora =
+        (struct lora_settings){.rank = (int64_t)attribute(file, "lora_rank"), .alpha = attribute(file, "lora_alpha")};
+    if (lora_read_targets(lora, family, targets) != ERROR_NONE)
+        error_fatal("golden file: %s", error_message());
 }
 
 static void read_dataset(hid_t file, const char *name, hid_t type, int64_t count, void *out)
@@ -132,6 +151,7 @@ void golden_open(struct golden *g, const char *name)
             g->settings.family = families[f];
     if (!g->settings.family->causal)
         g->settings.token_dropout = attribute(file, "token_dropout") != 0;
+    open_adapters(&g->settings.lora, g->settings.family, file);
     g->settings.tanh_gelu = attribute_is(file, "gelu", "tanh");
     g->optimizer = (struct optimizer_settings){attribute(file, "beta1"),    attribute(file, "beta2"),
                                                attribute(file, "adam_eps"), attribute(file, "weight_decay"),
@@ -193,7 +213,7 @@ static double worst_distance(const struct golden *g, struct engine *engine, cons
     double largest = 0;
     for (int u = 0; u < engine->model->unit_count; u++) {
         struct unit *unit = &engine->model->units[u];
-        for (int i = 0; i < unit->parameter_count; i++) {
+        for (int i = 0; i < unit->parameter_count && !(gradient && unit->frozen); i++) {
             const struct parameter *p = &unit->parameters[i];
             struct store_shard shard = engine->store->class->shard(engine->store, unit, p->storage);
             const struct master_weights sums = {.value = shard.gradient};
@@ -229,7 +249,7 @@ double golden_final_distance(const struct golden *g, struct engine *engine, char
 double *golden_engine_logits(const struct golden *g, struct engine *engine)
 {
     int64_t tokens = g->batch.rows * g->batch.row_tokens, vocabulary = g->settings.vocabulary;
-    const struct unit *head = &engine->model->units[engine->model->unit_count - 1];
+    const struct unit *head = model_head(engine->model);
     struct tensor there = unit_tensor(&engine->execution, head, LM_HEAD_LOGITS);
     struct tensor logits = fetch(&engine->streams[0], &there);
     double *values = memory_allocate((int64_t)sizeof *values * tokens * vocabulary);

@@ -159,3 +159,10 @@ void reference_add(const struct add_args *args)
         for (int64_t j = 0; j < args->to.cols; j++)
             reference_store(&args->to, i, j, reference_load(&args->to, i, j) + reference_load(&args->from, i, j));
 }
+
+void reference_multiply(const struct multiply_args *args)
+{
+    for (int64_t i = 0; i < args->x.rows; i++)
+        for (int64_t j = 0; j < args->x.cols; j++)
+            reference_store(&args->x, i, j, args->factor * reference_load(&args->x, i, j));
+}

@@ -34,21 +34,21 @@ const char *team_text(int ranks, const struct layout *l, const struct form *f)
     static const char *const methods[] = {"auto", "gather", "heads", "ring"};
     static const char *const kinds[] = {"Llama", "tied Llama", "ESM-2", "AMPLIFY", "Qwen"};
     static char text[300];
-    snprintf(text, sizeof text,
-             "%d ranks: %d stages of %d, %d to a layer%s, %d to a row by %s, %d to a state, %s%s%s%s; %s, %s%s, %d "
-             "micro-batches, %s, "
-             "recipe %d, "
-             "recompute %d, %d slots%s%s%s%s%s",
-             ranks, l->stages, l->chunks, layout_tensor(l), l->whole_rows ? " with whole rows" : "", l->context,
-             methods[l->method], l->shard, levels[l->sharding.level],
-             l->sharding.whole_gradients ? ", whole gradients" : "",
-             l->near > 0             ? ", bf16 sums by nodes"
-             : l->sharding.bf16_sums ? ", bf16 sums"
-                                     : "",
-             l->sharding.no_masters ? ", no masters" : "", kinds[f->kind], f->gathers ? "gathered, " : "",
-             f->packed ? "packed" : "padded", f->micro_batches, dtype_name(f->compute), f->recipe, (int)f->recompute,
-             f->slots, f->split_backward ? ", split" : "", f->replays ? ", replayed" : "",
-             f->poisoned ? ", poisoned" : "", f->offloaded ? ", offloaded" : "", f->frozen ? ", frozen" : "");
+    snprintf(
+        text, sizeof text,
+        "%d ranks: %d stages of %d, %d to a layer%s, %d to a row by %s, %d to a state, %s%s%s%s; %s, %s%s, %d "
+        "micro-batches, %s, "
+        "recipe %d, "
+        "recompute %d, %d slots%s%s%s%s%s%s",
+        ranks, l->stages, l->chunks, layout_tensor(l), l->whole_rows ? " with whole rows" : "", l->context,
+        methods[l->method], l->shard, levels[l->sharding.level], l->sharding.whole_gradients ? ", whole gradients" : "",
+        l->near > 0             ? ", bf16 sums by nodes"
+        : l->sharding.bf16_sums ? ", bf16 sums"
+                                : "",
+        l->sharding.no_masters ? ", no masters" : "", kinds[f->kind], f->gathers ? "gathered, " : "",
+        f->packed ? "packed" : "padded", f->micro_batches, dtype_name(f->compute), f->recipe, (int)f->recompute,
+        f->slots, f->split_backward ? ", split" : "", f->replays ? ", replayed" : "", f->poisoned ? ", poisoned" : "",
+        f->offloaded ? ", offloaded" : "", f->frozen ? ", frozen" : "", f->adapted ? ", adapted" : "");
     return text;
 }
 
@@ -166,10 +166,24 @@ struct model_settings team_settings(const struct layout *layout, const struct fo
         (struct tensor_parallel){.ranks = layout_tensor(layout), .sequence = layout->tensor > 1 && !layout->whole_rows};
     settings.tied = settings.tied && !form->gathers && !form->frozen;
     settings.freeze = form->frozen ? DECK_FREEZE_TRUNK : DECK_FREEZE_NONE;
+    if (form->adapted) {
+        settings.lora = (struct lora_settings){.rank = 4, .alpha = 6};
+        if (lora_read_targets(&settings.lora, settings.family, "all-linear") != ERROR_NONE)
+            error_fatal("%s", error_message());
+    }
     settings.layers = form->layers > 0 ? form->layers : settings.layers;
     if (form->offloaded)
         settings.recompute.offloaded = (struct layer_list){1, {{0, (int)settings.layers - 1}}};
     return settings;
+}
+
+/* Gives the second matrices of adapters, which begin as zeros, values that hide no fault. */
+static void randomise_adapters(struct model *model, const void *self)
+{
+    (void)self;
+    for (int u = model->head + 1; u < model->unit_count; u++)
+        for (int i = 0; i < model->units[u].parameter_count; i++)
+            model->units[u].parameters[i].initial = (struct initial_value){INIT_NORMAL, 0.2, -1};
 }
 
 /* Makes a group, for layout_groups. */
@@ -238,6 +252,7 @@ void team_create(struct team *team, struct comm *comm, struct executor *executor
                          ? schedule_pipeline(form->micro_batches, pipeline)
                          : schedule_create(form->micro_batches, form->slots, form->split_backward);
     options.schedule = &team->schedule;
+    options.place = form->adapted ? randomise_adapters : NULL;
     toy_create(&team->toy, &options);
     if (form->poisoned)
         poison_store(&team->poison, &team->toy.engine);

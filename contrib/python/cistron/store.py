@@ -12,7 +12,7 @@ class Store(File):
     """Tokenized sequences by name or number:
     names       list of str
     lengths     int64 [sequences], tokens without special tokens
-    tokenizer   str: nucleotide, esm2, amplify, bpe-HASH
+    tokenizer   str: nucleotide, nucleotide_mask, esm2, amplify, bpe-HASH, wordpiece-HASH, words-HASH
     classes     list of str, with labels: names of the classes, or of the numbers; else []
     attributes  dict: vocabulary, sequences, token_count, ..."""
 
