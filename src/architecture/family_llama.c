@@ -8,11 +8,12 @@
         .theta = 500000, .factor = by, .low = 1, .high = 4, .original = 8192                                           \
     }
 
-/* Sources: model cards of Llama 3 and 3.1, configurations of BioNeMo's recipes (llama3, opengenome2), and the 405B with
- * fewer layers of the NeMo benchmark recipes. */
+/* Sources: model cards of Llama 3, 3.1 and 3.2, configurations of SmolLM2 and TinyLlama, configurations of BioNeMo's
+ * recipes (llama3, opengenome2), and the 405B with fewer layers of the NeMo benchmark recipes. */
 static const struct model_preset presets[] = {
     /* name, layers, hidden, ffn, heads, kv, head_dim, vocabulary, tied, rope, init_std, eps, positions, parameters */
     {"llama32_1b", 16, 2048, 8192, 32, 8, 64, 128256, true, LLAMA3_ROPE(32), 0.02, 1e-5, 131072, 1235814400},
+    {"llama32_3b", 28, 3072, 8192, 24, 8, 128, 128256, true, LLAMA3_ROPE(32), 0.02, 1e-5, 131072, 3212749824},
     {"llama3_sanity", 2, 384, 1536, 6, 6, 64, 128256, true, LLAMA3_ROPE(32), 0.02, 1e-5, 131072, 53970816},
     {"llama3_convergence", 16, 2048, 8192, 32, 8, 64, 256, false, LLAMA3_ROPE(32), 0.02, 1e-5, 131072, 974194688},
     {"lingua_1b", 25, 2048, 6144, 16, 8, 128, 128256, false, PLAIN_ROPE(10000), 0.023, 1e-5, 4096, 1783732224},
@@ -26,6 +27,10 @@ static const struct model_preset presets[] = {
     {"llama31_405b_62", 62, 16384, 53248, 128, 8, 128, 128256, false, LLAMA3_ROPE(8), 0.02, 1e-5, 131072, 201840345088},
     {"og2_7b", 32, 4096, 14336, 32, 8, 128, 256, false, LLAMA3_ROPE(1), 0.02, 1e-5, 8192, 6981685248},
     {"og2_sanity", 2, 384, 1536, 6, 6, 64, 256, true, LLAMA3_ROPE(32), 0.02, 1e-5, 131072, 4818816},
+    {"smollm2_135m", 30, 576, 1536, 9, 3, 64, 49152, true, PLAIN_ROPE(1e5), 1.0 / 24, 1e-5, 8192, 134515008},
+    {"smollm2_360m", 32, 960, 2560, 15, 5, 64, 49152, true, PLAIN_ROPE(1e5), 0.02, 1e-5, 8192, 361821120},
+    {"smollm2_1_7b", 24, 2048, 8192, 32, 32, 64, 49152, true, PLAIN_ROPE(1.3e5), 0.02, 1e-5, 8192, 1711376384},
+    {"tinyllama_1_1b", 22, 2048, 5632, 32, 4, 64, 32000, false, PLAIN_ROPE(10000), 0.02, 1e-5, 2048, 1100048384},
     {0}};
 
 static const struct config_key keys[] = {

@@ -6,18 +6,24 @@
 
 #include <stdint.h>
 
-/* Settings of the rotary frequencies, with Llama 3's rescaling; factor 0 or 1: no rescaling. */
+/* Settings of the rotary frequencies; factor 0 or 1: no scaling. */
 struct rope_settings {
     double theta;
-    double factor, low, high;    /* scaling factor; low and high frequency factors */
+    double factor, low, high;    /* scaling factor; low and high frequency factors, of yarn beta_slow and beta_fast */
     int64_t original;            /* original_max_position_embeddings */
     enum deck_rounding rounding; /* rounding of each frequency */
+    enum deck_rope type;
+    double attention_factor; /* yarn; 0: by the factor */
 };
 
 /* Returns the rotation frequency of pair i of head_dim / 2, in radians per position (Su et al. 2021). Llama 3.1's
- * rescaling, as its configuration describes it: wavelengths beyond original / low are stretched by factor, those below
- * original / high are kept, with a linear blend in between. The frequency is rounded to nearest, ties to even, if the
- * settings say so. */
+ * scaling, as its configuration describes it: wavelengths beyond original / low are stretched by factor, those below
+ * original / high are kept, with a linear blend of frequencies in between. Yarn (Peng et al. 2023) blends linearly in
+ * the pair's number instead, between the pairs of these two wavelengths, rounded outwards to whole numbers. The
+ * frequency is rounded to nearest, ties to even, if the settings say so. */
 double rope_frequency(const struct rope_settings *rope, int64_t head_dim, int64_t i);
+
+/* Returns the factor of rotated queries and keys: 1 but for yarn. */
+double rope_magnitude(const struct rope_settings *rope);
 
 #endif

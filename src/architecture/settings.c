@@ -58,7 +58,8 @@ int model_settings_check_sizes(const struct model_settings *s)
                           WIDEST_HEAD);
     if ((float)s->norm_eps < 1e-35f) /* 0 in fp32, or nearly so */
         return error_user("key model.norm_eps = %g: must be from 1e-35 to 1, or 0 for the preset's", s->norm_eps);
-    if (s->rope.factor > 1 && !(s->rope.original > 0 && s->rope.low > 0 && s->rope.high > s->rope.low))
+    if (s->rope.factor > 1 && s->rope.type != DECK_ROPE_LINEAR &&
+        !(s->rope.original > 0 && s->rope.low > 0 && s->rope.high > s->rope.low))
         return error_user("key model.rope_scaling.factor = %g: needs original > 0 and 0 < low < high in "
                           "model.rope_scaling, not %lld, %g, %g",
                           s->rope.factor, (long long)s->rope.original, s->rope.low, s->rope.high);

@@ -9,6 +9,7 @@
 #include "tokenizer/tokenizer.h"
 #include "setup/model.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -301,54 +302,99 @@ static int read_original(const struct config_source *s, const char *section, con
     return code;
 }
 
-/* Reads the object of Llama 3's scaling, or of no scaling (rope_theta only). */
-static int read_rope_object(const struct config_source *s, const char *section, const json_t *object, struct deck *deck)
+/* Types of scaling, as deck_rope numbers them; the type without scaling is "default". */
+static const char *const rope_types[DECK_ROPES] = {"llama3", "linear", "yarn"};
+enum { OF_LLAMA3 = 1 << DECK_ROPE_LLAMA3, OF_LINEAR = 1 << DECK_ROPE_LINEAR, OF_YARN = 1 << DECK_ROPE_YARN };
+
+/* Numbers of the object, in struct deck. types: the types that have one, as a set. */
+static const struct {
+    const char *key;
+    size_t offset;
+    unsigned types;
+    bool required;
+} rope_numbers[] = {
+    {"factor", offsetof(struct deck, model.rope_scaling.factor), OF_LLAMA3 | OF_LINEAR | OF_YARN, true},
+    {"low_freq_factor", offsetof(struct deck, model.rope_scaling.low), OF_LLAMA3, true},
+    {"high_freq_factor", offsetof(struct deck, model.rope_scaling.high), OF_LLAMA3, true},
+    {"beta_slow", offsetof(struct deck, model.rope_scaling.low), OF_YARN, false},
+    {"beta_fast", offsetof(struct deck, model.rope_scaling.high), OF_YARN, false},
+    {"attention_factor", offsetof(struct deck, model.rope_scaling.attention_factor), OF_YARN, false},
+};
+
+/* Reads the type and writes it, or -1 without scaling. */
+static int read_rope_type(const struct config_source *s, const char *section, const json_t *object, int *out)
 {
-    static const char type_key[] = "rope_type", old_type_key[] = "type";
-    const struct {
-        const char *key;
-        double *to;
-    } reals[] = {{"rope_theta", &deck->model.rope_theta},
-                 {"factor", &deck->model.rope_scaling.factor},
-                 {"low_freq_factor", &deck->model.rope_scaling.low},
-                 {"high_freq_factor", &deck->model.rope_scaling.high}};
-    const json_t *type = value_of(object, type_key);
+    const json_t *type = value_of(object, "rope_type");
     if (type == NULL)
-        type = value_of(object, old_type_key);
+        type = value_of(object, "type");
     const char *name = type == NULL ? "default" : json_is_string(type) ? json_string_value(type) : "";
-    const bool llama3 = strcmp(name, "llama3") == 0;
-    if (!llama3 && strcmp(name, "default") != 0)
-        return not_supported(s, section, type_key, type, "\"default\" or \"llama3\"");
+    *out = -1;
+    if (strcmp(name, "default") == 0)
+        return ERROR_NONE;
+    for (int i = 0; i < DECK_ROPES; i++)
+        if (strcmp(name, rope_types[i]) == 0)
+            *out = i;
+    if (*out >= 0)
+        return ERROR_NONE;
+    return not_supported(s, section, "rope_type", type, "\"default\", \"llama3\", \"linear\" or \"yarn\"");
+}
+
+/* Reads the numbers of a type, and counts the members that belong to it. Without a type they have no meaning. */
+static int read_rope_numbers(const struct config_source *s, const char *section, const json_t *object, int type,
+                             struct deck *deck, size_t *known)
+{
     int code = ERROR_NONE;
-    size_t known = value_of(object, type_key) != NULL;
-    known += value_of(object, old_type_key) != NULL;
-    if (value_of(object, "partial_rotary_factor") != NULL) {
-        known++;
-        if (!is_one(value_of(object, "partial_rotary_factor")))
-            return not_supported(s, section, "partial_rotary_factor", value_of(object, "partial_rotary_factor"), "1");
-    }
-    for (size_t i = 0; i < sizeof reals / sizeof *reals && code == ERROR_NONE; i++) {
-        const json_t *value = value_of(object, reals[i].key);
-        known += value != NULL;
-        if (value != NULL || (llama3 && i > 0))
-            code = read_real(s, section, reals[i].key, value, reals[i].to);
+    for (size_t i = 0; i < sizeof rope_numbers / sizeof *rope_numbers && code == ERROR_NONE; i++) {
+        const json_t *value = value_of(object, rope_numbers[i].key);
+        const bool has = type < 0 || (rope_numbers[i].types >> type & 1u) != 0;
+        *known += has && value != NULL;
+        if (type >= 0 && has && (value != NULL || rope_numbers[i].required))
+            code = read_real(s, section, rope_numbers[i].key, value, (double *)((char *)deck + rope_numbers[i].offset));
     }
     const json_t *original = value_of(object, "original_max_position_embeddings");
-    known += original != NULL;
-    if (code == ERROR_NONE && llama3)
+    *known += original != NULL;
+    if (code == ERROR_NONE && type >= 0 && type != DECK_ROPE_LINEAR)
         code = read_original(s, section, original, &deck->model.rope_scaling.original);
-    if (code == ERROR_NONE && llama3 && deck->model.rope_scaling.factor < 1) /* in a deck, this would mean no scaling */
-        return refuse(s, section, "factor", value_of(object, "factor"), "must be at least 1");
-    if (code == ERROR_NONE && !llama3) /* without a type, the factors have no meaning */
-        memset(&deck->model.rope_scaling, 0, sizeof deck->model.rope_scaling);
+    if (code == ERROR_NONE && type >= 0 && deck->model.rope_scaling.factor < 1) /* in a deck: no scaling */
+        code = refuse(s, section, "factor", value_of(object, "factor"), "must be at least 1");
+    return code;
+}
+
+/* Counts a member that may only have one value; refuses others. */
+static int check_rope_member(const struct config_source *s, const char *section, const json_t *object, const char *key,
+                             bool good, const char *allowed, size_t *known)
+{
+    const json_t *value = value_of(object, key);
+    *known += value != NULL;
+    return value == NULL || good ? ERROR_NONE : not_supported(s, section, key, value, allowed);
+}
+
+/* Reads the object of a scaling, or of no scaling (rope_theta only). */
+static int read_rope_object(const struct config_source *s, const char *section, const json_t *object, struct deck *deck)
+{
+    const json_t *theta = value_of(object, "rope_theta");
+    size_t known = (value_of(object, "rope_type") != NULL) + (value_of(object, "type") != NULL) + (theta != NULL);
+    int type, code = read_rope_type(s, section, object, &type);
+    if (code == ERROR_NONE)
+        code = check_rope_member(s, section, object, "partial_rotary_factor",
+                                 is_one(value_of(object, "partial_rotary_factor")), "1", &known);
+    if (code == ERROR_NONE && type == DECK_ROPE_YARN)
+        code = check_rope_member(s, section, object, "truncate", json_is_true(value_of(object, "truncate")), "true",
+                                 &known);
+    if (code == ERROR_NONE && theta != NULL)
+        code = read_real(s, section, "rope_theta", theta, &deck->model.rope_theta);
+    if (code == ERROR_NONE)
+        code = read_rope_numbers(s, section, object, type, deck, &known);
     if (code != ERROR_NONE)
         return code;
+    if (type >= 0)
+        deck->model.rope_scaling.type = type;
     const char *key;
     json_t *value;
     size_t members = 0;
     json_object_foreach((json_t *)object, key, value) members += !json_is_null(value);
     if (members != known)
-        return not_supported(s, section, "*", object, "a type, rope_theta and Llama 3's four factors");
+        return not_supported(s, section, "*", object, "a type, rope_theta and the type's own numbers");
     return ERROR_NONE;
 }
 

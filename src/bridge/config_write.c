@@ -93,6 +93,8 @@ int config_check(const struct model_settings *s, enum checkpoint_dialect dialect
     if (code == ERROR_NONE && !rope && s->rope.factor > 1)
         code = error_user("key model.rope_scaling.factor = %g: not supported by %s, which has no rope scaling",
                           s->rope.factor, architecture);
+    if (code == ERROR_NONE && te && s->rope.factor > 1 && s->rope.type != DECK_ROPE_LLAMA3)
+        code = error_user("key model.rope_scaling.type: only \"llama3\" is supported by %s of BioNeMo", architecture);
     /* without CONFIG_ROPE, the classes of DIALECT_TE ignore rope_theta */
     if (code == ERROR_NONE && !rope && s->rope.theta != 10000 &&
         (te || family_key_of(family, offsetof(struct deck, model.rope_theta)) == NULL))
@@ -123,17 +125,23 @@ static void put(json_t *object, const char *key, json_t *value)
     json_object_set_new(object, key, value);
 }
 
-/* Returns the object of Llama 3's scaling, or of no scaling. */
+/* Returns the object of a scaling, or of no scaling. */
 static json_t *rope_object(const struct rope_settings *rope)
 {
+    static const char *const types[DECK_ROPES] = {"llama3", "linear", "yarn"};
+    const bool yarn = rope->type == DECK_ROPE_YARN;
     json_t *out = json_object();
-    put(out, "rope_type", json_string(rope->factor > 1 ? "llama3" : "default"));
-    if (rope->factor > 1) {
-        put(out, "factor", json_real(rope->factor));
-        put(out, "low_freq_factor", json_real(rope->low));
-        put(out, "high_freq_factor", json_real(rope->high));
-        put(out, "original_max_position_embeddings", json_integer(rope->original));
-    }
+    put(out, "rope_type", json_string(rope->factor > 1 ? types[rope->type] : "default"));
+    if (rope->factor <= 1)
+        return out;
+    put(out, "factor", json_real(rope->factor));
+    if (rope->type == DECK_ROPE_LINEAR)
+        return out;
+    put(out, yarn ? "beta_slow" : "low_freq_factor", json_real(rope->low));
+    put(out, yarn ? "beta_fast" : "high_freq_factor", json_real(rope->high));
+    put(out, "original_max_position_embeddings", json_integer(rope->original));
+    if (yarn && rope->attention_factor > 0)
+        put(out, "attention_factor", json_real(rope->attention_factor));
     return out;
 }
 

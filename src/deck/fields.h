@@ -29,8 +29,10 @@ struct deck {
         int rope_rounding; /* enum deck_rounding */
         bool scaled_init, spike_no_more;
         struct {
+            int type; /* enum deck_rope */
             double factor, low, high;
             int64_t original;
+            double attention_factor;
         } rope_scaling;
     } model;
     struct {

@@ -113,15 +113,21 @@ const struct deck_row deck_table[] = {
     {BOOL(model.spike_no_more, false), .restart = RESTART_TENSORS,
      .doc = "Against loss spikes: initialise the embedding with standard deviation 1, untie the head, and exclude the "
             "embedding from weight decay."},
+    {CHOICE(model.rope_scaling.type, DECK_ROPE_LLAMA3, "llama3", "linear", "yarn"), .restart = RESTART_MODEL,
+     .doc = "Rope scaling, with a factor above 1: \"llama3\" stretches long wavelengths, \"linear\" all, \"yarn\" "
+            "those of "
+            "the last pairs of a head, and multiplies queries and keys (Qwen beyond 32,768 tokens)."},
     {REAL(model.rope_scaling.factor, 0, 0, INFINITY), .restart = RESTART_MODEL,
-     .doc = "Factor by which Llama 3's rope scaling stretches long wavelengths; 0 uses the preset's, or none without "
-            "one."},
+     .doc = "Factor by which wavelengths are stretched; 0 uses the preset's, or none without one."},
     {REAL(model.rope_scaling.low, 0, 0, INFINITY), .restart = RESTART_MODEL,
-     .doc = "Wavelengths beyond original / low are stretched by the whole factor; 0 uses the preset's."},
+     .doc = "Wavelengths beyond original / low are stretched by the whole factor; 0 uses the preset's. \"yarn\": "
+            "beta_slow, 0 is 1."},
     {REAL(model.rope_scaling.high, 0, 0, INFINITY), .restart = RESTART_MODEL,
-     .doc = "Wavelengths below original / high are not stretched; 0 uses the preset's."},
+     .doc = "Wavelengths below original / high are not stretched; 0 uses the preset's. \"yarn\": beta_fast, 0 is 32."},
     {INT(model.rope_scaling.original, 0, 0, LARGE), .unit = "tokens", .restart = RESTART_MODEL,
      .doc = "Context length before the stretching; 0 uses the preset's."},
+    {REAL(model.rope_scaling.attention_factor, 0, 0, INFINITY), .restart = RESTART_MODEL,
+     .doc = "\"yarn\": factor of rotated queries and keys; 0 is 0.1 ln(factor) + 1."},
 
     {INT(train.steps, 1000, 1, LARGE), .unit = "steps", .restart = RESTART_LOGGED,
      .doc = "Step at which the run ends."},

@@ -227,5 +227,5 @@ double rope_table_value(const struct model_settings *settings, int64_t position,
 {
     int64_t half = settings->head_dim / 2;
     double angle = (double)position * rope_frequency(&settings->rope, settings->head_dim, column % half);
-    return column < half ? cos(angle) : sin(angle);
+    return rope_magnitude(&settings->rope) * (column < half ? cos(angle) : sin(angle));
 }

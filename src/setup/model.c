@@ -162,7 +162,9 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
                  .low = pick_real(deck->model.rope_scaling.low, p->rope.low),
                  .high = pick_real(deck->model.rope_scaling.high, p->rope.high),
                  .original = pick_size(deck->model.rope_scaling.original, p->rope.original),
-                 .rounding = (enum deck_rounding)deck->model.rope_rounding},
+                 .rounding = (enum deck_rounding)deck->model.rope_rounding,
+                 .type = (enum deck_rope)deck->model.rope_scaling.type,
+                 .attention_factor = deck->model.rope_scaling.attention_factor},
         .norm_eps = pick_real(deck->model.norm_eps, p->norm_eps),
         .init_std = pick_real(deck->model.init_std, p->init_std),
         .decay_matrices = true,
@@ -174,6 +176,10 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
     };
     if (s->kv_heads == 0)
         s->kv_heads = s->heads;
+    if (s->rope.type == DECK_ROPE_YARN) { /* presets have Llama 3's bounds */
+        s->rope.low = pick_real(deck->model.rope_scaling.low, 1);
+        s->rope.high = pick_real(deck->model.rope_scaling.high, 32);
+    }
     /* If the deck changes heads or hidden, the preset's head size does not apply. */
     bool own_heads = deck->model.heads > 0 || deck->model.hidden > 0;
     s->head_dim = pick_size(deck->model.head_dim, own_heads ? 0 : p->head_dim);
@@ -252,6 +258,8 @@ void model_settings_to_deck(const struct model_settings *s, struct deck *deck)
     deck->model.norm_eps = s->norm_eps;
     deck->model.init_std = s->init_std;
     deck->model.rope_scaling.factor = s->rope.factor > 1 ? s->rope.factor : 1; /* 0 would select the preset's */
+    deck->model.rope_scaling.type = (int)s->rope.type;
+    deck->model.rope_scaling.attention_factor = s->rope.attention_factor;
     deck->model.rope_scaling.low = s->rope.low;
     deck->model.rope_scaling.high = s->rope.high;
     deck->model.rope_scaling.original = s->rope.original;

@@ -140,6 +140,7 @@ static void log_overruled(const struct deck *deck, const struct deck *found, con
     static const char *const keys[] = {"model.objective",           "model.gelu",
                                        "model.token_dropout",       "model.rope_theta",
                                        "model.rope_rounding",       "model.norm_eps",
+                                       "model.rope_scaling.type",   "model.rope_scaling.attention_factor",
                                        "model.rope_scaling.factor", "model.rope_scaling.low",
                                        "model.rope_scaling.high",   "model.rope_scaling.original"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {

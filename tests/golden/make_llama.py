@@ -94,11 +94,16 @@ class Case:
     family: str = "llama"
     options: dict = dataclasses.field(default_factory=dict)  # booleans of the configuration, and of the file
     own_head_dim: int = 0
+    rope_type: str = "llama3"  # with rope_factor > 0
     greedy: bool = True
 
     @property
     def head_dim(self):
         return self.own_head_dim or self.hidden // self.heads
+
+    @property
+    def yarn(self):
+        return self.rope_factor > 0 and self.rope_type == "yarn"
 
     @property
     def file(self):
@@ -225,6 +230,40 @@ CASES = [
         segments=[[33, 31, 29, 27, 23, 17], [2, 158], [100, 37], []],
         family="qwen3",
     ),
+    Case(
+        name="yarn_padded",
+        seed=9,
+        hidden=32,
+        ffn=48,
+        heads=4,
+        kv_heads=2,
+        own_head_dim=16,
+        vocab=57,
+        tied=False,
+        norm_eps=1e-5,
+        rope_theta=10000.0,
+        rope_factor=4.0,
+        rope_type="yarn",
+        max_segments=1,
+        segments=[[160], [117], [48], [3]],
+        family="qwen3",
+    ),
+    Case(
+        name="linear_packed",
+        seed=10,
+        hidden=32,
+        ffn=48,
+        heads=2,
+        kv_heads=2,
+        vocab=56,
+        tied=False,
+        norm_eps=1e-5,
+        rope_theta=10000.0,
+        rope_factor=2.5,
+        rope_type="linear",
+        max_segments=5,
+        segments=[[50, 1, 76, 33], [160], [7, 90, 40], [64, 64, 31, 1]],
+    ),
 ]
 for case in CASES[:4]:  # made before the others, without a continuation
     case.greedy = False
@@ -245,12 +284,14 @@ class Mutation:
     norm_eps: float = 1.0
     bias: bool = True
     head_gain: bool = True
+    magnitude: bool = True
 
     def concerns(self, case):
         return (
             (self.scaling or case.rope_factor > 0)
             and (self.bias or case.biased)
             and (self.head_gain or case.family == "qwen3")
+            and (self.magnitude or case.yarn)
             and (self.kv_roll == 0 or case.kv_heads < case.heads)
             and (self.earlier_keys == 0 or not case.padded)
         )
@@ -267,6 +308,7 @@ MUTATIONS = [
     Mutation("norm eps doubled", norm_eps=2.0),
     Mutation("biases left out", bias=False),
     Mutation("gains of q and k left out", head_gain=False),
+    Mutation("yarn's attention factor left out", magnitude=False),
 ]
 
 
@@ -314,14 +356,13 @@ class Batch:
 def configuration(case):
     rope = {"rope_type": "default", "rope_theta": case.rope_theta}
     if case.rope_factor > 0:
-        rope = {
-            "rope_type": "llama3",
-            "rope_theta": case.rope_theta,
-            "factor": case.rope_factor,
-            "low_freq_factor": ROPE_LOW,
-            "high_freq_factor": ROPE_HIGH,
-            "original_max_position_embeddings": ROPE_ORIGINAL,
-        }
+        rope |= {"rope_type": case.rope_type, "factor": case.rope_factor}
+    if case.rope_factor > 0 and case.rope_type != "linear":
+        rope["original_max_position_embeddings"] = ROPE_ORIGINAL
+    if case.rope_factor > 0 and case.rope_type == "llama3":
+        rope |= {"low_freq_factor": ROPE_LOW, "high_freq_factor": ROPE_HIGH}
+    if case.yarn:
+        rope |= {"beta_slow": ROPE_LOW, "beta_fast": ROPE_HIGH}
     return FAMILIES[case.family].configuration(
         **case.options,
         vocab_size=case.vocab,
@@ -356,10 +397,21 @@ def draw_weights(case, random):
 
 
 def frequencies(case, scaling):
-    """RoPE's angular frequencies [head_dim / 2] in float64, by the llama3 rule if case and caller ask for it."""
+    """RoPE's angular frequencies [head_dim / 2] in float64, by the case's rule if the caller asks for it."""
     plain = case.rope_theta ** (-torch.arange(0, case.head_dim, 2, dtype=torch.float64) / case.head_dim)
     if case.rope_factor == 0 or not scaling:
         return plain
+    if case.rope_type == "linear":
+        return plain / case.rope_factor
+    if case.rope_type == "yarn":
+        # The pair that turns as often over the original length as the betas say, as transformers rounds it.
+        pair = [
+            case.head_dim * math.log(ROPE_ORIGINAL / (2 * math.pi * turns)) / (2 * math.log(case.rope_theta))
+            for turns in (ROPE_HIGH, ROPE_LOW)
+        ]
+        first, last = max(math.floor(pair[0]), 0), min(math.ceil(pair[1]), case.head_dim - 1)
+        ramp = ((torch.arange(case.head_dim // 2, dtype=torch.float64) - first) / (last - first)).clamp(0, 1)
+        return plain * (1 - ramp + ramp / case.rope_factor)
     turns = ROPE_ORIGINAL * plain / (2 * math.pi)
     share = ((turns - ROPE_LOW) / (ROPE_HIGH - ROPE_LOW)).clamp(0, 1)
     return plain * (share + (1 - share) / case.rope_factor)
@@ -388,11 +440,12 @@ def exact(model, case, mutation):
     """The model in float64 throughout, with the mutation planted."""
     model = model.double()
     omega = frequencies(case, mutation.scaling)
+    magnitude = 0.1 * math.log(case.rope_factor) + 1 if case.yarn and mutation.magnitude else 1
 
     def rope_table(_, x, position_ids):
         angle = position_ids[:, :, None] * omega * (1 if mutation.rope else 0)
         angle = torch.cat((angle, angle), -1)
-        return angle.cos(), angle.sin()
+        return magnitude * angle.cos(), magnitude * angle.sin()
 
     def norm(self, x):
         return self.weight * (x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.variance_epsilon))
@@ -571,6 +624,7 @@ class Golden:
 
             if case.greedy:
                 file.attrs["family"] = numpy.bytes_(case.family)
+                file.attrs["rope_type"] = numpy.bytes_(case.rope_type)
                 put("prompt", batch.tokens[0, :PROMPT])
                 put("greedy", self.continuation())
             for name, value in case.options.items():

@@ -138,7 +138,10 @@ void golden_open(struct golden *g, const char *name)
         .attention_bias = optional_attribute(file, "attention_bias", 0) != 0,
         .mlp_bias = optional_attribute(file, "mlp_bias", 0) != 0,
         .rope = {attribute(file, "rope_theta"), attribute(file, "rope_factor"), attribute(file, "rope_low"),
-                 attribute(file, "rope_high"), (int64_t)attribute(file, "rope_original")},
+                 attribute(file, "rope_high"), (int64_t)attribute(file, "rope_original"),
+                 .type = attribute_is(file, "rope_type", "yarn")     ? DECK_ROPE_YARN
+                         : attribute_is(file, "rope_type", "linear") ? DECK_ROPE_LINEAR
+                                                                     : DECK_ROPE_LLAMA3},
         .norm_eps = attribute(file, "norm_eps"),
         .decay_matrices = true,
         .decay_embedding = true,
