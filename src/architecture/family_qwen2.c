@@ -65,5 +65,7 @@ const struct family family_qwen2 = {
               .norm2 = "post_attention_layernorm",
               .final_norm = "model.norm",
               .decoder = "lm_head"},
+    .task = {[DECK_HEAD_SEQUENCE] = {"Qwen2ForSequenceClassification", NULL, "score", false},
+             [DECK_HEAD_TOKEN] = {"Qwen2ForTokenClassification", NULL, "score", true}},
     .carried = carried,
 };

@@ -68,5 +68,7 @@ const struct family family_qwen3 = {
               .k_norm = "self_attn.k_norm",
               .final_norm = "model.norm",
               .decoder = "lm_head"},
+    .task = {[DECK_HEAD_SEQUENCE] = {"Qwen3ForSequenceClassification", NULL, "score", false},
+             [DECK_HEAD_TOKEN] = {"Qwen3ForTokenClassification", NULL, "score", true}},
     .carried = carried,
 };
