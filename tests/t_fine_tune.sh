@@ -87,6 +87,10 @@ check "LoRA: an export says that adapters are merged" says "with the adapters me
 "$CISTRON" import lora/final_model -o merged.h5 >out 2>&1
 check "LoRA: merged, the loss is the same" test "$(loss_of merged.h5)" = "$(loss_of lora)"
 check "LoRA: and not that of the base" test "$(loss_of merged.h5)" != "$(loss_of esm2.h5)"
+"$CISTRON" plan deck.cfg data.train=esm2.store.h5 model.initialise_from=esm2.h5 lora.rank=4 >out 2>&1
+check "LoRA: a plan has the number of trained parameters" test \
+    "$(sed -n 's/^ *trained parameters *//p' out)" = \
+    "$("$CISTRON" inspect lora/step_00000006.h5 | sed -n 's/^ *optim\/m tensors .* elements //p')"
 adapted output.folder=lora train.steps=7 lora.rank=2
 check "LoRA: another rank on a restart: code 2" codes_are 2 2
 check "LoRA: is refused with the key" says "key lora.rank: 4 in the checkpoint, 2 now"

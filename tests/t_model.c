@@ -116,6 +116,39 @@ static void check_recompute(const char *memory, const char *expected)
     error_clear();
 }
 
+/* The objective is the family's unless the deck says otherwise; token dropout and the token that a head reads follow.
+ */
+static void test_objective(void)
+{
+    static const struct {
+        int family, objective;
+        bool causal, drops;
+    } cases[] = {{DECK_FAMILY_FIRST, DECK_OBJECTIVE_FAMILY, true, false},
+                 {DECK_FAMILY_FIRST, DECK_OBJECTIVE_MASKED, false, false},
+                 {-1, DECK_OBJECTIVE_FAMILY, false, true},
+                 {-1, DECK_OBJECTIVE_CAUSAL, true, false},
+                 {-1, DECK_OBJECTIVE_MASKED, false, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct deck deck;
+        struct model_settings s;
+        deck_defaults(&deck);
+        deck.model.family = cases[i].family >= 0 ? cases[i].family : family_choice(&family_esm2);
+        deck.model.objective = cases[i].objective;
+        deck.model.layers = 1;
+        deck.model.hidden = deck.model.ffn = 32;
+        deck.model.heads = 4;
+        CHECK(model_causal_from_deck(&deck) == cases[i].causal && model_drops_tokens(&deck) == cases[i].drops);
+        CHECK(model_settings_from_deck(&s, &deck, 33) == ERROR_NONE);
+        CHECK(model_causal(&s) == cases[i].causal && s.token_dropout == cases[i].drops);
+        deck.model.head = DECK_HEAD_SEQUENCE;
+        CHECK(model_task_from_deck(&deck).pooling == (cases[i].causal ? DECK_POOLING_LAST : DECK_POOLING_FIRST));
+        CHECK(model_padding(&s) == s.family->padding && model_zero_row(&s) == s.family->zero_row);
+        s.pad.given = true;
+        s.pad.id = 7;
+        CHECK(model_padding(&s) == (s.family->padding < 0 ? -1 : 7));
+    }
+}
+
 static void test_recompute(void)
 {
     check_recompute("", "333333");
@@ -468,6 +501,7 @@ int main(void)
 {
     test_presets();
     test_settings();
+    test_objective();
     test_recompute();
     test_init();
     test_protein_init();

@@ -47,6 +47,7 @@ static void read_with(const struct model_settings *settings, const struct parall
                                                   .rows = 1,
                                                   .row_tokens = READ_TOKENS,
                                                   .max_segments = 4},
+                                       .sequences = 4,
                                        .positions = READ_TOKENS};
     struct model model;
     struct engine engine;

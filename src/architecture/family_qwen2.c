@@ -32,9 +32,9 @@ static const struct config_key keys[] = {
     {.key = "tie_word_embeddings", .kind = CONFIG_TIED},
     CONSTANT_KEY("attention_dropout", "0.0"),
     CONSTANT_KEY("use_cache", "true"),
-    {.key = "bos_token_id", .kind = CONFIG_TOKEN, .offset = offsetof(struct tokenizer, bos)},
+    TOKEN_KEY("bos_token_id", bos),
     {.key = "eos_token_id", .kind = CONFIG_ENDS},
-    {.key = "pad_token_id", .kind = CONFIG_TOKEN, .offset = offsetof(struct tokenizer, pad)},
+    TOKEN_KEY("pad_token_id", pad),
     {0}};
 
 static const char *const carried[] = {"model.rotary_emb.inv_freq", "model.layers.*.self_attn.rotary_emb.inv_freq",

@@ -3,23 +3,36 @@
 #include "base/memory.h"
 #include "base/range.h"
 #include "checkpoint/checkpoint_stream.h"
+#include "checkpoint/safetensors_dtype.h"
 
 #include <stdlib.h>
 #include <string.h>
+/* xxhash: see file/block.c */
+#include <xxhash.h>
+
+void adapters_create(struct adapter_values *adapters, const struct model *model)
+{
+    *adapters = (struct adapter_values){model, memory_allocate(model_parameters(model) * (int64_t)sizeof(float *))};
+}
+
+float *adapters_place(struct adapter_values *adapters, const struct parameter *parameter, int number)
+{
+    float **values = &adapters->values[number];
+    if (*values == NULL)
+        *values = memory_allocate(parameter->rows * parameter->cols * (int64_t)sizeof **values);
+    return *values;
+}
 
 static int keep_piece(void *self, const struct checkpoint_piece *piece)
 {
-    const struct adapter_values *adapters = self;
-    float **values = &adapters->values[piece->number];
-    if (*values == NULL)
-        *values = memory_allocate(piece->parameter->rows * piece->parameter->cols * (int64_t)sizeof **values);
-    memcpy(*values + piece->slab.first, piece->staging, (size_t)piece->slab.count * sizeof **values);
+    float *values = adapters_place(self, piece->parameter, piece->number);
+    memcpy(values + piece->slab.first, piece->staging, (size_t)piece->slab.count * sizeof *values);
     return ERROR_NONE;
 }
 
 int adapters_read(struct adapter_values *adapters, const struct model *model, const char *path)
 {
-    *adapters = (struct adapter_values){model, memory_allocate(model_parameters(model) * (int64_t)sizeof(float *))};
+    adapters_create(adapters, model);
     if (model->head + 1 == model->unit_count)
         return ERROR_NONE;
     return checkpoint_stream_read(model, model->head + 1, model->unit_count, path, keep_piece, adapters);
@@ -73,4 +86,35 @@ void adapters_merge(const struct adapter_values *adapters, const struct paramete
             values[done + c] = (float)(values[done + c] + factor * sums[c]);
     }
     memory_free(sums);
+}
+
+struct base_digest {
+    XXH3_state_t *state;
+    uint16_t *rounded;
+    int64_t most; /* elements of rounded */
+};
+
+static int add_piece(void *self, const struct checkpoint_piece *piece)
+{
+    struct base_digest *digest = self;
+    for (int64_t done = 0; done < piece->slab.count; done += digest->most) {
+        const int64_t rest = piece->slab.count - done, count = MIN(rest, digest->most);
+        safetensors_from_float(SAFETENSORS_BF16, piece->staging + done, count, digest->rounded);
+        XXH3_64bits_update(digest->state, digest->rounded, (size_t)count * sizeof *digest->rounded);
+    }
+    return ERROR_NONE;
+}
+
+int adapters_base_digest(uint64_t *digest, const struct model *model, const char *path)
+{
+    enum { MOST = 1 << 18 };
+    struct base_digest sum = {XXH3_createState(), memory_allocate(MOST * (int64_t)sizeof(uint16_t)), MOST};
+    if (sum.state == NULL)
+        error_fatal("out of memory for a hash");
+    XXH3_64bits_reset(sum.state);
+    int code = checkpoint_stream_read(model, 0, model->head + 1, path, add_piece, &sum);
+    *digest = XXH3_64bits_digest(sum.state);
+    XXH3_freeState(sum.state);
+    memory_free(sum.rounded);
+    return code;
 }

@@ -10,6 +10,10 @@ struct adapter_values {
     float **values;            /* [model_parameters] the values of an adapter's matrix; NULL: the parameter is none */
 };
 
+/* Makes adapters without values. The caller destroys them. */
+void adapters_create(struct adapter_values *adapters, const struct model *model);
+/* Returns memory for the values of parameter number `number` (model_parameters), for the caller to fill. */
+float *adapters_place(struct adapter_values *adapters, const struct parameter *parameter, int number);
 /* Reads the adapters of a verified checkpoint. model: whole, as in checkpoint_stream_read. Local. The caller destroys
  * adapters, also after an error. ERROR_USER: the tensors do not fit the model. */
 int adapters_read(struct adapter_values *adapters, const struct model *model, const char *path);
@@ -19,5 +23,10 @@ void adapters_destroy(struct adapter_values *adapters);
  * parameter without adapter. */
 void adapters_merge(const struct adapter_values *adapters, const struct parameter *parameter,
                     struct parameter_slab slab, float *values);
+
+/* Computes a digest of the base's weights, rounded to bf16, so that a base in fp32 and its frozen copy in a bf16
+ * training have the same. model: with or without adapters; path: a verified checkpoint, which need not have them.
+ * Local. Errors of checkpoint_stream_read. */
+int adapters_base_digest(uint64_t *digest, const struct model *model, const char *path);
 
 #endif

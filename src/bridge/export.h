@@ -15,6 +15,7 @@ struct export_settings {
     int64_t shard_bytes;    /* maximum bytes of tensors in one file; EXPORT_SHARD_BYTES */
     bool replace;           /* replaces an earlier export at `folder` */
     enum checkpoint_dialect dialect;
+    bool adapter; /* writes the adapters alone, as a folder of peft (bridge/adapter_export.h) */
 };
 
 #define EXPORT_SHARD_BYTES 5000000000 /* long the default of transformers */

@@ -7,6 +7,7 @@
 struct import_settings {
     const char *folder;
     const char *output;
+    const char *base; /* of an adapter (bridge/adapter_import.h): a checkpoint or run folder; else NULL */
     /* Name of a bundled tokenizer. NULL: the one whose vocabulary the folder's tokenizer.json has; else the family's
      * own if the model has a vocabulary of its size; else the folder's text tokenizer if it can be read; else none. */
     const char *tokenizer;

@@ -146,9 +146,9 @@ static void check_unit(hid_t file, const struct model *model, const struct unit 
                        const struct checkpoint_reading *reading, struct fault_list *faults)
 {
     for (int i = 0; i < unit->parameter_count && piece_exists(unit, kind); i++)
-        if (is_new(model, unit, &unit->parameters[i], reading))
+        if (reading->new_head && is_of_task_head(model, unit, &unit->parameters[i]))
             check_new(file, &unit->parameters[i], faults);
-        else
+        else if (!is_new(model, unit, &unit->parameters[i], reading))
             check_dataset(file, kind, &unit->parameters[i], faults);
 }
 

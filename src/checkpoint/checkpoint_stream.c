@@ -107,39 +107,80 @@ int checkpoint_stream_write(const struct model *model, const struct checkpoint_m
 
 /* -- Reading ----------------------------------------------------------------------------------------------------- */
 
-struct stream_reader {
-    int (*take)(void *self, const struct checkpoint_piece *piece);
-    void *self;
+struct checkpoint_source {
     const char *path;
     hid_t file;
+};
+
+static int open_source(struct checkpoint_source *source, const struct model *model, bool adapters)
+{
+    const struct checkpoint_reading reading = {.kinds = PIECE_WEIGHT + 1, .new_adapters = !adapters};
+    struct hdf5_silence silence;
+    hdf5_silence_begin(&silence);
+    int code = checkpoint_open(&source->file, source->path);
+    if (code == ERROR_NONE) {
+        code = checkpoint_check_tensors(source->file, source->path, model, &reading);
+        if (code != ERROR_NONE)
+            H5Fclose(source->file);
+    }
+    hdf5_silence_end(&silence);
+    return code;
+}
+
+int checkpoint_source_open(struct checkpoint_source **out, const struct model *model, const char *path)
+{
+    struct checkpoint_source *source = memory_allocate(sizeof *source);
+    source->path = path;
+    int code = open_source(source, model, false);
+    *out = code == ERROR_NONE ? source : NULL;
+    if (code != ERROR_NONE)
+        memory_free(source);
+    return code;
+}
+
+int checkpoint_source_read(struct checkpoint_source *source, const struct checkpoint_piece *piece)
+{
+    char name[CHECKPOINT_DATASET_BYTES];
+    struct hdf5_silence silence;
+    checkpoint_dataset_name(name, PIECE_WEIGHT, piece->parameter);
+    hdf5_silence_begin(&silence);
+    hid_t dataset = hdf5_open_dataset(source->file, name);
+    bool good =
+        dataset >= 0 && checkpoint_read_slab(dataset, H5T_NATIVE_FLOAT, piece->parameter, piece->slab, piece->staging);
+    H5Dclose(dataset);
+    hdf5_silence_end(&silence);
+    return good ? ERROR_NONE : checkpoint_refuse_tensor(source->path, name);
+}
+
+void checkpoint_source_close(struct checkpoint_source *source)
+{
+    if (source == NULL)
+        return;
+    H5Fclose(source->file);
+    memory_free(source);
+}
+
+struct stream_reader {
+    struct checkpoint_source source;
+    int (*take)(void *self, const struct checkpoint_piece *piece);
+    void *self;
 };
 
 static int read_piece(void *self, const struct checkpoint_piece *piece)
 {
     struct stream_reader *r = self;
-    char name[CHECKPOINT_DATASET_BYTES];
-    checkpoint_dataset_name(name, PIECE_WEIGHT, piece->parameter);
-    hid_t dataset = hdf5_open_dataset(r->file, name);
-    bool good =
-        dataset >= 0 && checkpoint_read_slab(dataset, H5T_NATIVE_FLOAT, piece->parameter, piece->slab, piece->staging);
-    H5Dclose(dataset);
-    return good ? r->take(r->self, piece) : checkpoint_refuse_tensor(r->path, name);
+    int code = checkpoint_source_read(&r->source, piece);
+    return code == ERROR_NONE ? r->take(r->self, piece) : code;
 }
 
 int checkpoint_stream_read(const struct model *model, int first, int end, const char *path,
                            int (*take)(void *self, const struct checkpoint_piece *piece), void *self)
 {
-    struct stream_reader reader = {.take = take, .self = self, .path = path};
-    struct hdf5_silence silence;
-    hdf5_silence_begin(&silence);
-    int code = checkpoint_open(&reader.file, path);
+    struct stream_reader reader = {.source.path = path, .take = take, .self = self};
+    int code = open_source(&reader.source, model, end > model->head + 1);
     if (code == ERROR_NONE) {
-        code =
-            checkpoint_check_tensors(reader.file, path, model, &(struct checkpoint_reading){.kinds = PIECE_WEIGHT + 1});
-        if (code == ERROR_NONE)
-            code = visit_pieces(model, first, end, "reading", read_piece, &reader);
-        H5Fclose(reader.file);
+        code = visit_pieces(model, first, end, "reading", read_piece, &reader);
+        H5Fclose(reader.source.file);
     }
-    hdf5_silence_end(&silence);
     return code;
 }

@@ -1,5 +1,5 @@
 /* cistron export */
-#include "bridge/export.h"
+#include "bridge/adapter_export.h"
 #include "base/error.h"
 #include "base/signals.h"
 #include "command/command.h"
@@ -25,13 +25,15 @@ static int run(const struct command_environment *environment, char **arguments, 
         return error_user("--shard-size %g: must be above 0 and below 1e9", shard_size);
     given.shard_bytes = (int64_t)(shard_size * 1e9);
     signals_catch();
-    return export_run(&given);
+    return given.adapter ? adapter_export_run(&given) : export_run(&given);
 }
 
 static const struct command_option options[] = {
     {"checkpoint", 0, "FILE", COMMAND_PATH, true, &given.checkpoint, "checkpoint or run folder"},
     {"output", 'o', "FOLDER", COMMAND_PATH, true, &given.folder, "folder to create; an empty folder is accepted"},
     {"force", 0, NULL, COMMAND_FLAG, false, &given.replace, "replace FOLDER if it is an earlier export"},
+    {"adapter", 0, NULL, COMMAND_FLAG, false, &given.adapter,
+     "write the LoRA adapters alone, as peft's folder; default: merge them into the weights"},
     {"dialect", 0, "NAME", COMMAND_TEXT, false, &dialect,
      "names of the tensors: hf (Hugging Face) or te (BioNeMo, for TransformerEngine) (hf)"},
     {"dtype", 0, "TYPE", COMMAND_TEXT, false, &dtype, "type of the weights: fp32 or bf16 (fp32)"},

@@ -1,5 +1,7 @@
 /* cistron import */
-#include "bridge/import.h"
+#include "bridge/adapter_import.h"
+#include "bridge/peft.h"
+#include "base/error.h"
 #include "base/signals.h"
 #include "command/command.h"
 
@@ -11,12 +13,18 @@ static int run(const struct command_environment *environment, char **arguments, 
     (void)count;
     signals_catch();
     given.folder = arguments[0];
-    return import_run(&given);
+    if (given.base != NULL && given.tokenizer != NULL)
+        return error_user("--tokenizer: not with --base, whose tokenizer the model has");
+    if (given.base == NULL && peft_is_adapter(given.folder))
+        return error_user("%s: is an adapter; name the checkpoint of its base with --base", given.folder);
+    return given.base != NULL ? adapter_import_run(&given) : import_run(&given);
 }
 
 static const struct command_option options[] = {
     {"output", 'o', "F.h5", COMMAND_PATH, true, &given.output, "output file, a checkpoint"},
     {"force", 0, NULL, COMMAND_FLAG, false, &given.replace, "replace an existing file, also a checkpoint"},
+    {"base", 0, "FILE", COMMAND_PATH, false, &given.base,
+     "FOLDER is a LoRA adapter of peft: checkpoint or run folder of its base"},
     {"tokenizer", 0, "NAME", COMMAND_TEXT, false, &given.tokenizer,
      "bundled tokenizer of its ids (that of the folder)"},
     {0}};
@@ -25,13 +33,16 @@ const struct command command_import = {
     .name = "import",
     .arguments = "FOLDER",
     .summary = "import a Hugging Face folder as a checkpoint",
-    .help = "Reads config.json and model.safetensors, or shards with their index, of a Llama, Qwen, ESM-2 or AMPLIFY,\n"
-            "in the dialect of Hugging Face or of BioNeMo's recipes (TransformerEngine), as the names of the tensors\n"
-            "tell. Writes a checkpoint that eval, generate, embed, export and inspect read, and from which\n"
-            "model.initialise_from starts a training. Weights may be fp32, bf16 or fp16; tensors that are not trained\n"
-            "(ESM-2's contact head) are carried along. A Llama's text tokenizer (tokenizer.json or tokenizer.model:\n"
-            "byte-level BPE) is kept with its files unchanged, such as a chat template, and so are all end tokens; a\n"
-            "tokenizer is not required.",
+    .help =
+        "Reads config.json and model.safetensors, or shards with their index, of a Llama, Qwen, ESM-2 or AMPLIFY,\n"
+        "in the dialect of Hugging Face or of BioNeMo's recipes (TransformerEngine), as the names of the tensors\n"
+        "tell. Writes a checkpoint that eval, generate, embed, export and inspect read, and from which\n"
+        "model.initialise_from starts a training. Weights may be fp32, bf16 or fp16; tensors that are not trained\n"
+        "(ESM-2's contact head) are carried along. A Llama's text tokenizer (tokenizer.json or tokenizer.model:\n"
+        "byte-level BPE) is kept with its files unchanged, such as a chat template, and so are all end tokens; a\n"
+        "tokenizer is not required.\n\n"
+        "With --base, FOLDER has the adapter_config.json and adapter_model.safetensors of peft. The checkpoint has\n"
+        "the base's weights and the adapters, which a run with lora.rank goes on with and export merges.",
     .options = options,
     .least = 1,
     .most = 1,

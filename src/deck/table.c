@@ -82,9 +82,10 @@ const struct deck_row deck_table[] = {
      .doc = "Loss of a fine-tuning head: cross-entropy of one class, or the mean squared error of model.num_labels "
             "numbers per sequence."},
     {CHOICE(model.pooling, DECK_POOLING_AUTO, "auto", "first", "last", "mean"), .restart = RESTART_TENSORS,
-     .doc = "What the head \"sequence\" reads: the state of the first token or of the last one, or the mean over the "
-            "tokens that are not special. \"auto\" is what transformers' class reads: the first token of \"esm2\", the "
-            "last one of causal models."},
+     .doc =
+         "What the head \"sequence\" reads: the state of the first token or of the last one, or the mean over the "
+         "tokens that are not special. \"auto\" is the first token of masked models and the last one of causal models, "
+         "as transformers' classes read it."},
     {STRING(model.id2label, ""), .restart = RESTART_FREE,
      .doc = "Names of a fine-tuning head's classes, or of its numbers, in order and separated by commas, for exports; "
             "\"\" uses those of data.train."},

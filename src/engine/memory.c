@@ -562,7 +562,7 @@ void memory_create(struct engine_memory *memory, struct model *model, const stru
     offload_allocate_buffers(memory->buffers, budget);
     /* units exchange tensors of both with tensor ranks, or else with context ranks, or else with data ranks */
     struct group *group = execution->tensor != NULL ? execution->tensor : execution->row;
-    if (group == NULL && execution->data->copies && execution->data->size > 1)
+    if (group == NULL && group_size(execution->data) > 1 && execution->data->copies)
         group = execution->data;
     memory->kept_base =
         budget_allocate_gathered(budget, place_slots(memory, settings->slots), BUDGET_ACTIVATIONS, group);

@@ -392,6 +392,7 @@ int estimate_create(struct estimate *f, const struct deck *deck, int64_t ranks, 
     const struct setup *setup = &f->setup;
     f->quantized = precision_text(&setup->model.precision, setup->model.layers, target->class->lacks_products == NULL);
     f->parameters = model_parameter_count(&setup->model);
+    f->trained = model_trained_count(&setup->model);
     const int64_t groups = groups_of_rows(&setup->train), data_ranks = ranks / setup->sharing;
     f->batches = loader_bytes(&setup->train, data_ranks);
     f->idle_ranks = data_ranks > groups ? (data_ranks - groups) * setup->sharing : 0;

@@ -39,9 +39,9 @@ struct estimate_rank {
 struct estimate {
     struct setup setup; /* complete */
     int64_t ranks;
-    int threads;     /* CPU threads of a rank */
-    char *quantized; /* what is quantized, and how; owned */
-    int64_t parameters;
+    int threads;                 /* CPU threads of a rank */
+    char *quantized;             /* what is quantized, and how; owned */
+    int64_t parameters, trained; /* of the model without adapters, and those that are trained */
 
     struct estimate_rank *kinds; /* one for each kind of ranks, [kind_count]; owned */
     int kind_count;

@@ -52,6 +52,7 @@ static void print_model(const struct estimate *f)
     whole("vocabulary", m->vocabulary);
     printf("  %-28s %18s\n", "tied head", m->tied ? "yes" : "no");
     whole("parameters", f->parameters);
+    whole("trained parameters", f->trained);
     printf("  %-28s %18s\n", "quantized", f->quantized);
 }
 
@@ -233,11 +234,11 @@ void estimate_print(const struct estimate_report *report)
 static json_t *model_json(const struct estimate *f)
 {
     const struct model_settings *m = &f->setup.model;
-    return json_pack("{ss sI sI sI sI sI sI sI sb sI ss}", "family", m->family->name, "layers", (json_int_t)m->layers,
-                     "hidden", (json_int_t)m->hidden, "ffn", (json_int_t)m->ffn, "heads", (json_int_t)m->heads,
-                     "kv_heads", (json_int_t)m->kv_heads, "head_dim", (json_int_t)m->head_dim, "vocabulary",
-                     (json_int_t)m->vocabulary, "tied", m->tied, "parameters", (json_int_t)f->parameters, "quantized",
-                     f->quantized);
+    return json_pack("{ss sI sI sI sI sI sI sI sb sI sI ss}", "family", m->family->name, "layers",
+                     (json_int_t)m->layers, "hidden", (json_int_t)m->hidden, "ffn", (json_int_t)m->ffn, "heads",
+                     (json_int_t)m->heads, "kv_heads", (json_int_t)m->kv_heads, "head_dim", (json_int_t)m->head_dim,
+                     "vocabulary", (json_int_t)m->vocabulary, "tied", m->tied, "parameters", (json_int_t)f->parameters,
+                     "trained_parameters", (json_int_t)f->trained, "quantized", f->quantized);
 }
 
 static json_t *memory_json(const struct estimate *f)

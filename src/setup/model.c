@@ -116,7 +116,7 @@ static int check_biases(const struct model_settings *s)
 
 struct task_settings model_task_from_deck(const struct deck *deck)
 {
-    const enum deck_pooling own = model_family_from_deck(deck)->causal ? DECK_POOLING_LAST : DECK_POOLING_FIRST;
+    const enum deck_pooling own = model_causal_from_deck(deck) ? DECK_POOLING_LAST : DECK_POOLING_FIRST;
     const enum deck_head head = (enum deck_head)deck->model.head;
     if (head == DECK_HEAD_LM)
         return (struct task_settings){.head = DECK_HEAD_LM};

@@ -9,6 +9,9 @@ the modules and decides what is trained, in float64. Both matrices of an adapter
 would hide faults. The files have the datasets of the models without adapters, the adapters among the weights under
 peft's names without "base_model.model." and the adapter's name, gradients of the adapters alone, and the attributes
 lora_rank, lora_alpha and lora_targets.
+
+lora_llama/ is an adapter folder that peft saved, for the model of eval_llama.h5 (make_eval.py must have made it), and
+lora_llama/scores.txt has the sum of log-probabilities of each record of eval_llama.fa by the model with the adapter.
 """
 
 import dataclasses
@@ -19,9 +22,11 @@ import h5py
 import numpy
 import peft
 import torch
+import transformers
 
 import make_amplify
 import make_esm2
+import make_eval
 import make_llama
 import masked
 
@@ -104,9 +109,43 @@ def goldens():
     yield amplify, masked.Golden(case, make_amplify.Amplify, run, make_amplify.FAITHFUL)
 
 
+def read_records(path):
+    records = []
+    for line in path.read_text().splitlines():
+        if line.startswith(">"):
+            records.append([line[1:].split()[0], ""])
+        else:
+            records[-1][1] += line
+    return records
+
+
+def write_adapter(folder):
+    """peft's folder: its two files, without the model card."""
+    case = make_eval.CASE
+    with h5py.File(folder / "eval_llama.h5") as file:
+        weights = {name: torch.from_numpy(data[()]) for name, data in file["model"].items()}
+    model = transformers.LlamaForCausalLM(make_llama.configuration(case))
+    model.load_state_dict(weights)
+    targets = ["q_proj", "v_proj", "o_proj", "down_proj"]
+    config = peft.LoraConfig(r=4, lora_alpha=6, target_modules=targets, task_type="CAUSAL_LM")
+    model = peft.get_peft_model(model, config)
+    random = numpy.random.Generator(numpy.random.PCG64(61))
+    for name, parameter in sorted(model.named_parameters()):
+        if parameter.requires_grad:
+            values = (0.15 * random.standard_normal(tuple(parameter.shape))).astype(numpy.float32)
+            parameter.data.copy_(torch.from_numpy(values))
+    model.save_pretrained(folder / "lora_llama")
+    (folder / "lora_llama" / "README.md").unlink()
+    exact = make_llama.exact(model.base_model.model, case, make_llama.FAITHFUL).eval()
+    with open(folder / "lora_llama" / "scores.txt", "w") as file:
+        for name, sequence in read_records(folder / "eval_llama.fa"):
+            file.write(f"{name} {make_eval.score(exact, sequence, False, True)['sum_log_prob']:.9f}\n")
+
+
 def main(folder):
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
+    write_adapter(folder)
     made = list(goldens())
     for adapters, golden in made:
         golden.weights = {**golden.weights, **golden.run().adapters()}
@@ -116,9 +155,11 @@ def main(folder):
             file.attrs["lora_rank"] = numpy.int64(adapters.rank)
             file.attrs["lora_alpha"] = numpy.float64(adapters.alpha)
             file.attrs["lora_targets"] = numpy.bytes_(adapters.targets)
-        print(f"{path}: {len(golden.gradients)} gradients, losses {golden.losses[0]:.6f} .. {golden.losses[-1]:.6f}")
-    if not make_llama.report_float32([golden for _, golden in made]):
-        sys.exit("float32 leaves too little room below a bound")
+        columns = " ".join(f"{name} {value:.1e}" for name, value in golden.deviation.items())
+        print(f"{path}: {len(golden.gradients)} gradients, {columns}")
+        bounds = {"logits": make_llama.BOUND_LOGITS, "gradient": make_llama.BOUND_GRADIENT, "loss": make_llama.BOUND_LOSS}
+        if any(golden.deviation[f"float32_{what}"] > make_llama.ROOM * bound for what, bound in bounds.items()):
+            sys.exit("float32 leaves too little room below a bound")
 
 
 if __name__ == "__main__":
