@@ -210,12 +210,17 @@ check "the report has the metrics" grep -qE '^accuracy +[01]\.[0-9]{4} in the va
 awk 'BEGIN { srand(4); print "sequence,kind"; for (r = 0; r < 120; r++) { c = int(2 * rand()); s = ""
     for (i = 0; i < 40; i++) s = s substr(c ? "GGCCAT" : "AATTGC", 1 + int(6 * rand()), 1); print s "," (c ? "rich" : "poor") } }' >bases.csv
 "$CISTRON" prepare --tokenizer nucleotide --field sequence --labels kind --split train:0.75,valid:0.25 -o bases.h5 bases.csv >out 2>&1
-ranks 1 train deck.cfg model.layers=2 model.hidden=32 model.ffn=64 model.heads=4 model.kv_heads=2 model.head=sequence \
-    model.num_labels=2 data.train=bases.train.h5 data.valid=bases.valid.h5 output.folder=bases validation.rows=0
-check "a Llama from nothing" codes_are 0 1
+cp bases.train.h5 qwen2.train.h5 && cp bases.valid.h5 qwen2.valid.h5
+cp bases.train.h5 qwen3.train.h5 && cp bases.valid.h5 qwen3.valid.h5
+for family in bases qwen2 qwen3; do
+    ranks 1 train deck.cfg model.family=${family/bases/llama} model.layers=2 model.hidden=32 model.ffn=64 model.heads=4 \
+        model.kv_heads=2 model.head=sequence model.num_labels=2 data.train=$family.train.h5 data.valid=$family.valid.h5 \
+        output.folder=$family validation.rows=0
+    check "$family: from nothing" codes_are 0 1
+done
 python=$(transformers_python)
 compared=0
-for kind in class number token bases; do
+for kind in class number token bases qwen2 qwen3; do
     "$CISTRON" export --checkpoint $kind -o hf_$kind >out 2>&1
     check "$kind: exported" test $? -eq 0
     "$CISTRON" import hf_$kind -o hf_$kind.h5 >out 2>&1
@@ -230,7 +235,7 @@ for kind in class number token bases; do
     [ $code -eq 0 ] || sed 's/^/    | /' python.out >&2
     check "$kind: transformers has the same loss and metrics" test $code -eq 0
 done
-[ $compared -eq 4 ] || echo "not compared with transformers: $(tail -n 1 python.out)"
+[ $compared -eq 6 ] || echo "not compared with transformers: $(tail -n 1 python.out)"
 sed 's/"classifier.out_proj.bias"/"classifier.out_proj.tilt"/' hf_class/model.safetensors >half.safetensors
 cp -r hf_class half_hf && cp half.safetensors half_hf/model.safetensors
 # no TEXT SAYS ARGUMENTS...
