@@ -126,8 +126,11 @@ static void test_head_norm(void)
     for (int64_t d = 0; d < 2; d++)
         for (int64_t t = 0; t < COUNT(lengths); t++)
             for (int64_t w = 0; w < COUNT(widths); w++)
-                for (int variant = 0; variant < 4; variant++)
-                    test_head_norm_case(storage[d], lengths[t], 1 + (t + w + variant) % 5, widths[w], variant);
+                for (int variant = 0; variant < 4; variant++) {
+                    /* of two sums of many terms both may nearly cancel, so that their bounds say nothing */
+                    const int64_t heads = 1 + (t + w + variant) % (widths[w] == 2 ? 2 : 5);
+                    test_head_norm_case(storage[d], lengths[t], heads, widths[w], variant);
+                }
     test_head_norm_case(DTYPE_BF16, 300, 3, 128, 1); /* several blocks of an executor */
 }
 
