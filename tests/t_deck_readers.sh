@@ -6,6 +6,7 @@ set -u
 root=${abs_top_srcdir:-$(cd "$(dirname "$0")/.." && pwd)}
 
 readers="
+    src/bridge/adapter_import.c          # adds the adapters' keys to the deck of their base
     src/bridge/config_read.c             # makes a deck of config.json
     src/bridge/config_write.c            # the way back
     src/bridge/import.c                  # makes the deck of an imported model
