@@ -245,8 +245,8 @@ static void count_scratch(struct wrapper *wrapper, struct stream *stream, enum o
     wrapper_pass(wrapper, stream, op, args);
 }
 
-/* Replicas have scratch for a sum where the memory that it is made in is of their group, and not of the sharding group.
- */
+/* Replicas have scratch for a sum where the memory that it is made in is of their group, and not of the sharding group,
+ * which needs it for whole sums that are not copies. */
 static void test_scratch(struct executor *cpu, struct layout layout, struct sharding sharding, bool scratch)
 {
     int64_t sums[2] = {0};
@@ -595,9 +595,12 @@ int main(int argc, char **argv)
     test_replays(cpu, all_bf16, rounding[0]);
     test_replays(cpu, all_bf16, rounding[3]);
     test_files(cpu);
-    test_scratch(cpu, all_bf16, (struct sharding){.level = SHARD_GRADIENTS}, true);
-    test_scratch(cpu, all_bf16, (struct sharding){.level = SHARD_OPTIMIZER}, false);
-    test_scratch(cpu, all_bf16, (struct sharding){.level = SHARD_GRADIENTS, .no_masters = true}, false);
+    for (int copies = 0; copies <= 1; copies++) {
+        two.groups.reduce->copies = copies;
+        test_scratch(cpu, all_bf16, (struct sharding){.level = SHARD_GRADIENTS}, true);
+        test_scratch(cpu, all_bf16, (struct sharding){.level = SHARD_OPTIMIZER}, copies);
+        test_scratch(cpu, all_bf16, (struct sharding){.level = SHARD_GRADIENTS, .no_masters = true}, copies);
+    }
     for (int i = 0; i < 3; i++) { /* copies of gathered weights */
         static const int recipes[] = {DECK_RECIPE_DELAYED, DECK_RECIPE_BLOCK, DECK_RECIPE_CURRENT};
         const int recipe = recipes[i];

@@ -87,8 +87,8 @@ static int check_stores(const struct loader *loader)
                           settings->reverse_complement, settings->stores, loader->tokenizer->name);
     if (loader->tokenizer->mask < 0 && (settings->mask_probability > 0 || settings->token_dropout))
         return error_user("key data.train: %s has %s tokens without a mask token, which a masked model "
-                          "(model.objective) needs; prepare it with a --tokenizer that has one: nucleotide_mask, esm2, "
-                          "amplify",
+                          "(model.objective) needs; prepare it with a --tokenizer that has one: nucleotide_mask, esm2 "
+                          "or amplify",
                           settings->stores, loader->tokenizer->name);
     return settings->task.head != DECK_HEAD_LM ? labelling_check(&settings->task, &loader->set, settings->truncate)
                                                : ERROR_NONE;
