@@ -81,7 +81,7 @@ for error in 37 5 11 524; do
     check "flock fails ($error): train resumes" works $error train "$work/deck.cfg" train.steps=4
     check "flock fails ($error): and from its checkpoint" says "continuing from $work/run/step_00000002.h5"
     check "flock fails ($error): inspect" works $error inspect "$work/run"
-    check "flock fails ($error): embed" works $error embed --checkpoint "$work/run" --fasta "$work/g.fa" -o "$work/e.h5"
+    check "flock fails ($error): embed" works $error embed --checkpoint "$work/run" --fasta "$work/g.fa" --max-length 64 -o "$work/e.h5"
     check "flock fails ($error): inspect of embeddings" works $error inspect "$work/e.h5"
 done
 (

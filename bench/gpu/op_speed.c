@@ -216,6 +216,8 @@ static void measure_rows(int64_t t, int64_t h)
     MEASURE("head_norm_backward", HEAD_NORM_BACKWARD, head_norm_backward, t, h, .x = matrix(t, h),
             .weight = matrix(1, head_dim), .rstd = filled(DTYPE_F32, h / head_dim, t), .dy = matrix(t, h), .dx = own,
             .dweight = numbers(head_dim), .head_dim = head_dim);
+    MEASURE("tanh_forward", TANH_FORWARD, tanh_forward, t, h, .x = own, .y = matrix(t, h));
+    MEASURE("tanh_backward", TANH_BACKWARD, tanh_backward, t, h, .y = matrix(t, h), .dy = own, .dx = own);
     MEASURE("gelu_forward", GELU_FORWARD, gelu_forward, t, 4 * h, .x = own, .y = matrix(t, 4 * h));
     MEASURE("gelu_backward", GELU_BACKWARD, gelu_backward, t, 4 * h, .x = matrix(t, 4 * h), .dy = own, .dx = own);
     MEASURE("gelu_backward, sum", GELU_BACKWARD, gelu_backward, t, 4 * h, .x = matrix(t, 4 * h), .dy = own, .dx = own,
@@ -263,6 +265,12 @@ static void measure_tokens(void)
                 .lse = numbers(slice));
         MEASURE("xent_both", XENT_BOTH, xent_both, slice, v, .logits = own, .labels = integers(slice, v, true),
                 .loss = numbers(slice), .total = device(DTYPE_F64, 1, 2));
+        MEASURE("class_weight", CLASS_WEIGHT, class_weight, slice, v, .labels = integers(slice, v, true),
+                .weights = filled(DTYPE_F32, 1, v), .loss = numbers(slice), .gradient = own,
+                .total = device(DTYPE_F64, 1, 2));
+        MEASURE("mse", MSE, mse, t, 8, .predictions = own, .labels = integers(t, t, false),
+                .targets = filled(DTYPE_F32, t, 8), .gradient = own, .loss = numbers(t),
+                .total = device(DTYPE_F64, 1, 2));
     }
 }
 
@@ -282,6 +290,7 @@ static void measure_updates(void)
             .eps = 1e-8, .lr_factor = 1);
     MEASURE("add, bf16 to f32", ADD, add, 1, n, .from = own, .to = numbers(n));
     MEASURE("add, f32 to bf16", ADD, add, 1, n, .from = numbers(n), .to = own);
+    MEASURE("multiply", MULTIPLY, multiply, 1, n, .x = own, .factor = 0.5);
     MEASURE("join, bf16 to f32", JOIN, join, 1, n, .high = own, .to = device(DTYPE_F32, 1, n));
     MEASURE("split, f32 to halves", SPLIT, split, 1, n, .from = numbers(n), .high = own,
             .low = device(DTYPE_I16, 1, n));
