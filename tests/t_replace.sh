@@ -46,7 +46,7 @@ outputs()
 }
 outputs store.h5 prepare --tokenizer nucleotide g.fa
 outputs eval.json eval --checkpoint run --fasta g.fa
-outputs vectors.h5 embed --checkpoint run --fasta g.fa
+outputs vectors.h5 embed --checkpoint run --fasta g.fa --max-length 64
 outputs more.fa generate --checkpoint run --prompt ACGT --tokens 8
 outputs imported.h5 import "$abs_top_srcdir/tests/golden/llama_tiny"
 outputs page.html report run

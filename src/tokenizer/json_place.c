@@ -114,5 +114,6 @@ int place_parse(json_t **object, const struct bpe_file *file)
     if (json_is_object(*object))
         return ERROR_NONE;
     json_decref(*object);
+    *object = NULL;
     return error_user("%s: is JSON, but not an object", file->name);
 }
