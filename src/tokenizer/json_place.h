@@ -23,7 +23,8 @@ struct json_place {
 /* Reads a JSON object or array without duplicate keys; returns NULL and sets *error on failure. If an integer exceeds
  * 64 bits, such as model_max_length as transformers writes it for "no limit", it becomes a real number. */
 json_t *place_load(const void *text, int64_t bytes, json_error_t *error);
-/* Reads a file that is one JSON object without duplicate keys. The caller releases *object, NULL on failure. ERROR_USER. */
+/* Reads a file that is one JSON object without duplicate keys. The caller releases *object, NULL on failure.
+ * ERROR_USER. */
 int place_parse(json_t **object, const struct bpe_file *file);
 
 struct json_place place_member(const struct json_place *of, const char *name);
