@@ -10,23 +10,6 @@ static void check_head(int64_t head_dim)
                     (long long)head_dim);
 }
 
-CPU_CLONES static float sum_of_squares(const float *x, int64_t count)
-{
-    float sum = 0.0f;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < count; i++)
-        sum += x[i] * x[i];
-    return sum;
-}
-
-CPU_CLONES static void scale_by_weight(const float *x, const float *weight, float rstd, float *restrict y,
-                                       int64_t count)
-{
-#pragma omp simd
-    for (int64_t i = 0; i < count; i++)
-        y[i] = x[i] * rstd * weight[i];
-}
-
 void cpu_head_norm_forward(struct cpu *cpu, const struct head_norm_forward_args *args)
 {
     const struct tensor *x = &args->x, *y = &args->y;
@@ -40,9 +23,9 @@ void cpu_head_norm_forward(struct cpu *cpu, const struct head_norm_forward_args 
         for (int64_t head = 0; head < args->rstd.rows; head++) {
             const float *values = cpu_read(x, t, head * dim, dim, x_buffer);
             const float rstd =
-                (float)(1.0 / sqrt((double)sum_of_squares(values, dim) / (double)dim + (double)args->eps));
+                (float)(1.0 / sqrt((double)cpu_sum_of_squares(values, dim) / (double)dim + (double)args->eps));
             *(float *)tensor_at(&args->rstd, head, t) = rstd;
-            scale_by_weight(values, weight, rstd, cpu_target(y, t, head * dim, y_buffer), dim);
+            cpu_scale_by_weight(values, weight, rstd, cpu_target(y, t, head * dim, y_buffer), dim);
             cpu_write(y, t, head * dim, dim, y_buffer);
         }
     }
@@ -63,31 +46,6 @@ int64_t cpu_head_norm_backward_workspace(const struct cpu *cpu, const struct hea
     return cpu_norm_workspace(&head, tensor_present(&args->dweight));
 }
 
-CPU_CLONES static float sum_of_products(const float *weight, const float *dy, const float *x, int64_t count)
-{
-    float sum = 0.0f;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < count; i++)
-        sum += weight[i] * dy[i] * x[i];
-    return sum;
-}
-
-CPU_CLONES static void add_weight_gradient(const float *dy, const float *x, float rstd, float *restrict dweight,
-                                           int64_t count)
-{
-#pragma omp simd
-    for (int64_t i = 0; i < count; i++)
-        dweight[i] += dy[i] * (x[i] * rstd);
-}
-
-CPU_CLONES static void input_gradient(const float *weight, const float *dy, const float *x, float rstd, float factor,
-                                      float *restrict dx, int64_t count)
-{
-#pragma omp simd
-    for (int64_t i = 0; i < count; i++)
-        dx[i] = rstd * (weight[i] * dy[i] - x[i] * factor);
-}
-
 static void backward_row(const void *op_args, int64_t t, float *const *sums)
 {
     const struct head_norm_backward_args *args = op_args;
@@ -99,12 +57,12 @@ static void backward_row(const void *op_args, int64_t t, float *const *sums)
         const float *dy = cpu_read(&args->dy, t, head * dim, dim, dy_buffer);
         const float rstd = *(const float *)tensor_at(&args->rstd, head, t);
         if (sums[0] != NULL)
-            add_weight_gradient(dy, x, rstd, sums[0], dim);
+            cpu_add_weight_gradient(dy, x, rstd, sums[0], dim);
         if (!tensor_present(&args->dx))
             continue;
-        const double dot = (double)sum_of_products(weight, dy, x, dim);
-        input_gradient(weight, dy, x, rstd, (float)((double)rstd * (double)rstd * dot / (double)dim),
-                       cpu_target(&args->dx, t, head * dim, dx_buffer), dim);
+        const double dot = (double)cpu_sum_of_products(weight, dy, x, dim);
+        cpu_input_gradient(weight, dy, x, rstd, (float)((double)rstd * (double)rstd * dot / (double)dim), NULL,
+                           cpu_target(&args->dx, t, head * dim, dx_buffer), dim);
         cpu_write(&args->dx, t, head * dim, dim, dx_buffer);
     }
 }

@@ -1,5 +1,52 @@
 #include "cpu/norm.h"
 
+CPU_CLONES float cpu_sum_of_squares(const float *x, int64_t count)
+{
+    float sum = 0.0f;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < count; i++)
+        sum += x[i] * x[i];
+    return sum;
+}
+
+CPU_CLONES void cpu_scale_by_weight(const float *x, const float *weight, float rstd, float *restrict y, int64_t count)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++)
+        y[i] = x[i] * rstd * weight[i];
+}
+
+CPU_CLONES float cpu_sum_of_products(const float *weight, const float *dy, const float *x, int64_t count)
+{
+    float sum = 0.0f;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < count; i++)
+        sum += weight[i] * dy[i] * x[i];
+    return sum;
+}
+
+CPU_CLONES void cpu_add_weight_gradient(const float *dy, const float *x, float rstd, float *restrict dweight,
+                                        int64_t count)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++)
+        dweight[i] += dy[i] * (x[i] * rstd);
+}
+
+CPU_CLONES void cpu_input_gradient(const float *weight, const float *dy, const float *x, float rstd, float factor,
+                                   const float *residual, float *dx, int64_t count)
+{
+    if (residual == NULL) {
+#pragma omp simd
+        for (int64_t i = 0; i < count; i++)
+            dx[i] = rstd * (weight[i] * dy[i] - x[i] * factor);
+    } else {
+#pragma omp simd
+        for (int64_t i = 0; i < count; i++)
+            dx[i] = residual[i] + rstd * (weight[i] * dy[i] - x[i] * factor);
+    }
+}
+
 enum { BLOCK_ROWS = 64 };
 
 static int64_t blocks_of(const struct tensor *x)

@@ -1,4 +1,4 @@
-/* Shared by the backward kernels of the two norms. Threads process blocks of rows. The gradients of the norm's
+/* Shared by the kernels of norms. In backward, threads process blocks of rows. The gradients of the norm's
  * parameters are summed over the rows of each block, then over the blocks, so the order of the sum depends only on the
  * shape. */
 #ifndef CPU_NORM_H
@@ -21,6 +21,15 @@ struct cpu_norm_backward {
 /* Returns `count` gains of a norm from column `col` on: its weights, or 1 + weight with one_plus; in place or in
  * `buffer`. */
 const float *cpu_read_gain(const struct tensor *weight, bool one_plus, int64_t col, int64_t count, float *buffer);
+
+/* RMS norms, of `count` elements: the sum of squares; y = x * rstd * weight; the sum of weight * dy * x; dweight += dy
+ * * x * rstd; dx = rstd * (weight * dy - x * factor), plus the residual unless it is NULL. */
+float cpu_sum_of_squares(const float *x, int64_t count);
+void cpu_scale_by_weight(const float *x, const float *weight, float rstd, float *restrict y, int64_t count);
+float cpu_sum_of_products(const float *weight, const float *dy, const float *x, int64_t count);
+void cpu_add_weight_gradient(const float *dy, const float *x, float rstd, float *restrict dweight, int64_t count);
+void cpu_input_gradient(const float *weight, const float *dy, const float *x, float rstd, float factor,
+                        const float *residual, float *dx, int64_t count);
 
 /* Returns the bytes of scratch for `gradients` gradients. */
 int64_t cpu_norm_workspace(const struct tensor *x, int gradients);

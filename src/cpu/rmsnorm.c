@@ -1,23 +1,6 @@
 /* rmsnorm. */
 #include "cpu/norm.h"
 
-CPU_CLONES static float sum_of_squares(const float *x, int64_t count)
-{
-    float sum = 0.0f;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < count; i++)
-        sum += x[i] * x[i];
-    return sum;
-}
-
-CPU_CLONES static void scale_by_weight(const float *x, const float *weight, float rstd, float *restrict y,
-                                       int64_t count)
-{
-#pragma omp simd
-    for (int64_t i = 0; i < count; i++)
-        y[i] = x[i] * rstd * weight[i];
-}
-
 void cpu_rmsnorm_forward(struct cpu *cpu, const struct rmsnorm_forward_args *args)
 {
     const struct tensor *x = &args->x, *y = &args->y;
@@ -28,14 +11,14 @@ void cpu_rmsnorm_forward(struct cpu *cpu, const struct rmsnorm_forward_args *arg
         double squares = 0.0;
         for (int64_t col = 0; col < x->cols; col += CPU_SPAN) {
             int64_t count = cpu_min(CPU_SPAN, x->cols - col);
-            squares += (double)sum_of_squares(cpu_read(x, t, col, count, x_buffer), count);
+            squares += (double)cpu_sum_of_squares(cpu_read(x, t, col, count, x_buffer), count);
         }
         rstd[t] = (float)(1.0 / sqrt(squares / (double)x->cols + (double)args->eps));
         for (int64_t col = 0; col < x->cols; col += CPU_SPAN) {
             int64_t count = cpu_min(CPU_SPAN, x->cols - col);
-            scale_by_weight(cpu_read(x, t, col, count, x_buffer),
-                            cpu_read_gain(&args->weight, args->one_plus, col, count, weight_buffer), rstd[t],
-                            cpu_target(y, t, col, y_buffer), count);
+            cpu_scale_by_weight(cpu_read(x, t, col, count, x_buffer),
+                                cpu_read_gain(&args->weight, args->one_plus, col, count, weight_buffer), rstd[t],
+                                cpu_target(y, t, col, y_buffer), count);
             cpu_write(y, t, col, count, y_buffer);
         }
     }
@@ -49,38 +32,7 @@ int64_t cpu_rmsnorm_backward_workspace(const struct cpu *cpu, const struct rmsno
     return cpu_norm_workspace(&args->x, tensor_present(&args->dweight));
 }
 
-CPU_CLONES static float sum_of_products(const float *weight, const float *dy, const float *x, int64_t count)
-{
-    float sum = 0.0f;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < count; i++)
-        sum += weight[i] * dy[i] * x[i];
-    return sum;
-}
-
-CPU_CLONES static void add_weight_gradient(const float *dy, const float *x, float rstd, float *restrict dweight,
-                                           int64_t count)
-{
-#pragma omp simd
-    for (int64_t i = 0; i < count; i++)
-        dweight[i] += dy[i] * (x[i] * rstd);
-}
-
 /* residual may be NULL, or dx itself. */
-CPU_CLONES static void input_gradient(const float *weight, const float *dy, const float *x, float rstd, float factor,
-                                      const float *residual, float *dx, int64_t count)
-{
-    if (residual == NULL) {
-#pragma omp simd
-        for (int64_t i = 0; i < count; i++)
-            dx[i] = rstd * (weight[i] * dy[i] - x[i] * factor);
-    } else {
-#pragma omp simd
-        for (int64_t i = 0; i < count; i++)
-            dx[i] = residual[i] + rstd * (weight[i] * dy[i] - x[i] * factor);
-    }
-}
-
 static void backward_row(const void *op_args, int64_t t, float *const *sums)
 {
     const struct rmsnorm_backward_args *args = op_args;
@@ -90,9 +42,9 @@ static void backward_row(const void *op_args, int64_t t, float *const *sums)
     double dot = 0.0;
     for (int64_t col = 0; tensor_present(dx) && col < x->cols; col += CPU_SPAN) {
         int64_t count = cpu_min(CPU_SPAN, x->cols - col);
-        dot += (double)sum_of_products(cpu_read_gain(&args->weight, args->one_plus, col, count, weight_buffer),
-                                       cpu_read(&args->dy, t, col, count, dy_buffer),
-                                       cpu_read(x, t, col, count, x_buffer), count);
+        dot += (double)cpu_sum_of_products(cpu_read_gain(&args->weight, args->one_plus, col, count, weight_buffer),
+                                           cpu_read(&args->dy, t, col, count, dy_buffer),
+                                           cpu_read(x, t, col, count, x_buffer), count);
     }
     float factor = (float)((double)rstd * (double)rstd * dot / (double)x->cols);
     for (int64_t col = 0; col < x->cols; col += CPU_SPAN) {
@@ -100,13 +52,13 @@ static void backward_row(const void *op_args, int64_t t, float *const *sums)
         const float *x_span = cpu_read(x, t, col, count, x_buffer);
         const float *dy_span = cpu_read(&args->dy, t, col, count, dy_buffer);
         if (sums[0] != NULL)
-            add_weight_gradient(dy_span, x_span, rstd, sums[0] + col, count);
+            cpu_add_weight_gradient(dy_span, x_span, rstd, sums[0] + col, count);
         if (tensor_present(dx)) {
             const float *residual = NULL;
             if (tensor_present(&args->residual))
                 residual = cpu_read(&args->residual, t, col, count, residual_buffer);
-            input_gradient(cpu_read_gain(&args->weight, args->one_plus, col, count, weight_buffer), dy_span, x_span,
-                           rstd, factor, residual, cpu_target(dx, t, col, dx_buffer), count);
+            cpu_input_gradient(cpu_read_gain(&args->weight, args->one_plus, col, count, weight_buffer), dy_span, x_span,
+                               rstd, factor, residual, cpu_target(dx, t, col, dx_buffer), count);
             cpu_write(dx, t, col, count, dx_buffer);
         }
     }
