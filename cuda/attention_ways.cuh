@@ -1,5 +1,5 @@
 /* The kernels of attention in one table: where each runs, which tensors it supports, and the head sizes that it is
- * compiled for. All code that depends on one of these limits reads it here.
+ * compiled for. Other code reads these limits here.
  *
  * Choice: forward takes the first of DECODE, FORWARD_WARPGROUPS and FORWARD_TILES that supports the arguments; backward
  * the first of BACKWARD_WARPGROUPS and BACKWARD_TILES, or BACKWARD_ONCE where it was measured as faster

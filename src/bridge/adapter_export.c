@@ -7,7 +7,6 @@
 #include "bridge/peft.h"
 #include "bridge/safetensors_writer.h"
 #include "checkpoint/checkpoint.h"
-#include "comm/comm.h"
 #include "setup/model.h"
 
 #include <errno.h>
@@ -25,12 +24,8 @@ struct adapter_export {
 
 static int read_settings(struct adapter_export *export)
 {
-    struct comm *self = comm_self();
     struct checkpoint_meta meta;
-    int code = checkpoint_find_model(self, export->given->checkpoint, &export->path);
-    if (code == ERROR_NONE)
-        code = checkpoint_read_meta(self, export->path, &meta);
-    comm_destroy(self);
+    int code = checkpoint_find_meta(export->given->checkpoint, &export->path, &meta);
     if (code != ERROR_NONE)
         return code;
     struct deck *deck = deck_create();

@@ -9,7 +9,6 @@
 #include "checkpoint/carried.h"
 #include "checkpoint/checkpoint_stream.h"
 #include "checkpoint/shape.h"
-#include "comm/comm.h"
 #include "data/tokenizer_member.h"
 #include "deck/fields.h"
 #include "file/disk.h"
@@ -41,11 +40,7 @@ struct adapter_import {
 
 static int open_base(struct adapter_import *import)
 {
-    struct comm *self = comm_self();
-    int code = checkpoint_find_model(self, import->given->base, &import->base);
-    if (code == ERROR_NONE)
-        code = checkpoint_read_meta(self, import->base, &import->meta);
-    comm_destroy(self);
+    int code = checkpoint_find_meta(import->given->base, &import->base, &import->meta);
     if (code == ERROR_NONE)
         code = deck_read_text(import->deck, import->meta.deck_text, import->base, NULL, 0);
     if (code == ERROR_NONE)

@@ -10,7 +10,6 @@
 #include "bridge/frequencies.h"
 #include "bridge/text_files.h"
 #include "bridge/tokenizer_files.h"
-#include "comm/comm.h"
 #include "loader/data_set.h"
 #include "data/tokenizer_member.h"
 #include "tokenizer/tokenizer.h"
@@ -66,12 +65,8 @@ static int read_deck(struct export *export, const struct checkpoint_meta *meta)
 
 static int read_checkpoint(struct export *export)
 {
-    struct comm *self = comm_self();
     struct checkpoint_meta meta;
-    int code = checkpoint_find_model(self, export->given->checkpoint, &export->path);
-    if (code == ERROR_NONE)
-        code = checkpoint_read_meta(self, export->path, &meta);
-    comm_destroy(self);
+    int code = checkpoint_find_meta(export->given->checkpoint, &export->path, &meta);
     if (code != ERROR_NONE)
         return code;
     export->digest = meta.digest;

@@ -184,6 +184,10 @@ int checkpoint_none(const char *before, const char *folder, const char *after);
  * checkpoints is ERROR_USER, and the message names --checkpoint. Collective. */
 int checkpoint_find_model(struct comm *world, const char *where, char **path);
 
+/* As checkpoint_find_model and then checkpoint_read_meta, by this process alone. If the metadata cannot be read, *path
+ * is set all the same. */
+int checkpoint_find_meta(const char *where, char **path, struct checkpoint_meta *meta);
+
 /* Returns whether there is a good file at path whose digest in /meta is `digest`. Collective; prints nothing. */
 bool checkpoint_matches(struct comm *world, const char *path, uint64_t digest);
 

@@ -288,6 +288,16 @@ int checkpoint_find_model(struct comm *world, const char *where, char **path)
     return code;
 }
 
+int checkpoint_find_meta(const char *where, char **path, struct checkpoint_meta *meta)
+{
+    struct comm *self = comm_self();
+    int code = checkpoint_find_model(self, where, path);
+    if (code == ERROR_NONE)
+        code = checkpoint_read_meta(self, *path, meta);
+    comm_destroy(self);
+    return code;
+}
+
 /* -- Pruning ----------------------------------------------------------------------------------------------------- */
 
 /* Removes the checkpoint, then its side file, so that a kill in between never leaves a checkpoint without one. */
