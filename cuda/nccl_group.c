@@ -490,8 +490,9 @@ static void end_copies(struct nccl_group *own)
 
 /* Runs collectives of several sizes: at the first of a size, NCCL connects the ranks and allocates memory. After that,
  * the free memory is what the run may use. */
-static void connect(struct nccl_group *own)
+static void nccl_connect(struct group *group)
 {
+    struct nccl_group *own = group->self;
     enum { COUNTS = 4, LARGEST = 16 << 20 };
     static const int64_t counts[COUNTS] = {4, 16 << 10, 1 << 20, LARGEST};
     struct executor *executor = own->settings.executor;
@@ -531,6 +532,7 @@ static const struct group_class nccl_class = {.name = "nccl",
                                               OP_COLLECTIVE_TABLE(X)
 #undef X
                                                   .allocate = nccl_allocate,
+                                              .connect = nccl_connect,
                                               .release = nccl_release,
                                               .destroy = nccl_destroy};
 
@@ -568,7 +570,6 @@ struct group *nccl_group_create(struct comm *comm, const char *name, const struc
     own->nccl = open_communicator(own, ids, ids_made);
     nccl_watchdog_leave(w);
     memory_free(ids);
-    connect(own);
     return &own->group;
 }
 

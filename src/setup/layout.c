@@ -309,13 +309,17 @@ struct maker {
     void *self;
 };
 
-static struct group *make(const struct maker *m, enum layout_axis axis, const char *name)
+/* own: nearly all of the group's collectives are into memory that it allocates. If they are copies, the executor's
+ * collectives are needed seldom, and take their memory then. */
+static struct group *make(const struct maker *m, enum layout_axis axis, const char *name, bool own)
 {
     struct group *made = m->make(m->self, axis, name);
     const int64_t size = layout_along(m->sizes, axis);
     const int block = m->executor != NULL ? m->executor->node_block : 0;
     made->copies =
         m->executor != NULL && m->executor->copies && (block == 0 || layout_neighbours(m->sizes, axis, block) == size);
+    if (made->class != NULL && made->class->connect != NULL && !(own && made->copies))
+        made->class->connect(made);
     return made;
 }
 
@@ -323,25 +327,25 @@ struct parallel_groups layout_groups(const struct grid_numbers *sizes, const str
                                      layout_make *make_one, void *self)
 {
     const struct maker m = {sizes, executor, make_one, self};
-    struct parallel_groups groups = groups_replicated(make(&m, LAYOUT_DATA, "data"));
+    struct parallel_groups groups = groups_replicated(make(&m, LAYOUT_DATA, "data", false));
     if (sizes->shard > 1) {
-        groups.gather = make(&m, LAYOUT_SHARD, "gather");
-        groups.reduce = make(&m, LAYOUT_SHARD, "reduce");
-        groups.replicas = sizes->replicas > 1 ? make(&m, LAYOUT_REPLICAS, "replicas") : NULL;
-        groups.near = sizes->near > 1 ? make(&m, LAYOUT_NEAR, "near") : NULL;
-        groups.far = sizes->near > 1 ? make(&m, LAYOUT_FAR, "far") : NULL;
+        groups.gather = make(&m, LAYOUT_SHARD, "gather", true);
+        groups.reduce = make(&m, LAYOUT_SHARD, "reduce", true);
+        groups.replicas = sizes->replicas > 1 ? make(&m, LAYOUT_REPLICAS, "replicas", false) : NULL;
+        groups.near = sizes->near > 1 ? make(&m, LAYOUT_NEAR, "near", false) : NULL;
+        groups.far = sizes->near > 1 ? make(&m, LAYOUT_FAR, "far", false) : NULL;
     }
     if (sizes->context > 1)
-        groups.context = make(&m, LAYOUT_CONTEXT, "context");
+        groups.context = make(&m, LAYOUT_CONTEXT, "context", true);
     if (sizes->tensor > 1 || sizes->stages > 1)
-        groups.all = make(&m, LAYOUT_ALL, "all");
+        groups.all = make(&m, LAYOUT_ALL, "all", false);
     if (sizes->stages > 1)
-        groups.stages = make(&m, LAYOUT_STAGES, "stages");
+        groups.stages = make(&m, LAYOUT_STAGES, "stages", false);
     if (sizes->tensor > 1) {
-        groups.tensor = make(&m, LAYOUT_TENSOR, "tensor");
-        groups.shared = make(&m, LAYOUT_TENSOR, "shared");
+        groups.tensor = make(&m, LAYOUT_TENSOR, "tensor", true);
+        groups.shared = make(&m, LAYOUT_TENSOR, "shared", false);
         groups.kv_replicas = sizes->kv_replicas > 1 && sizes->kv_replicas < sizes->tensor
-                                 ? make(&m, LAYOUT_KV_REPLICAS, "kv_replicas")
+                                 ? make(&m, LAYOUT_KV_REPLICAS, "kv_replicas", false)
                                  : NULL;
     }
     return groups;
