@@ -240,6 +240,10 @@ static const struct config_case config_cases[] = {
     {"esmc_tiny", "{\"attention_bias\": true}", "key attention_bias = true: is not supported; allowed: false"},
     {"esmc_tiny", "{\"tie_word_embeddings\": true}", "key tie_word_embeddings = true: is not supported"},
     {"esmc_tiny", "{\"num_key_value_heads\": null, \"head_dim\": null}", NULL},
+    {"ntv2_tiny", "{\"add_bias_fnn\": true}", "key add_bias_fnn = true: is not supported; allowed: false"},
+    {"ntv2_tiny", "{\"model_type\": \"esm\"}", NULL},
+    {"ntv2_tiny", "{\"model_type\": \"other\"}", "key model_type = \"other\""},
+    {"ntv2_tiny", "{\"token_dropout\": true}", "key token_dropout = true"},
     {"esm2_tiny", "{\"position_embedding_type\": \"absolute\"}",
      "key position_embedding_type = \"absolute\": is not supported; allowed: \"rotary\""},
     {"esm2_tiny", "{\"position_embedding_type\": null}", "key position_embedding_type = null"},
@@ -790,6 +794,7 @@ int main(void)
     test_round_trip("qwen2_tiny", true, EXPORT_SHARD_BYTES, NULL, 0);
     test_round_trip("qwen3_tiny", true, EXPORT_SHARD_BYTES, NULL, 0);
     test_round_trip("esmc_tiny", false, EXPORT_SHARD_BYTES, NULL, 0);
+    test_round_trip("ntv2_tiny", false, EXPORT_SHARD_BYTES, NULL, 0);
     test_made_up();
     test_tables();
     test_old_spelling();

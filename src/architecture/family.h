@@ -128,6 +128,8 @@ struct family {
 
     /* -- config.json; NULL: the dialect has no classes for the family -- */
     const char *model_type[DIALECT_COUNT], *architecture[DIALECT_COUNT];
+    const char *mark; /* a key that tells its config.json from that of another family with this model_type; NULL: none.
+                         A file with the key needs no model_type */
     const struct config_key *keys;
     int64_t extra_positions; /* positions that the class counts in addition to those of the longest sequence */
 

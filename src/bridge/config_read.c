@@ -94,16 +94,17 @@ static bool lists(const json_t *array, const char *text)
     return false;
 }
 
-/* Returns the model types of the families that have the dialect: "a", "b" or "c"; freed with free(). */
+/* Returns the model types of the families that have the dialect: "a", "b" or "c"; freed with free(). A family with a
+ * mark has the type of another one. */
 static char *model_types(enum checkpoint_dialect dialect)
 {
     char *text = memory_string("");
     int left = 0;
     for (int f = 0; families[f] != NULL; f++)
-        left += families[f]->model_type[dialect] != NULL;
+        left += families[f]->model_type[dialect] != NULL && families[f]->mark == NULL;
     for (int f = 0; families[f] != NULL; f++) {
         const char *type = families[f]->model_type[dialect];
-        if (type == NULL)
+        if (type == NULL || families[f]->mark != NULL)
             continue;
         const char *after = --left > 1 ? ", " : left == 1 ? " or " : "";
         char *longer = memory_format("%s\"%s\"%s", text, type, after);
@@ -113,12 +114,19 @@ static char *model_types(enum checkpoint_dialect dialect)
     return text;
 }
 
+static bool has_mark(const struct config_source *s, const struct family *family)
+{
+    return family->mark != NULL && json_object_get(s->root, family->mark) != NULL;
+}
+
 static int read_family(struct config_source *s)
 {
     const json_t *type = value_of(s->root, "model_type"), *architectures = value_of(s->root, "architectures");
-    for (int f = 0; families[f] != NULL && json_is_string(type); f++) {
+    for (int f = 0; families[f] != NULL; f++) {
         const char *known = families[f]->model_type[s->dialect];
-        if (known != NULL && strcmp(json_string_value(type), known) == 0)
+        const bool typed = json_is_string(type) && known != NULL && strcmp(json_string_value(type), known) == 0;
+        const bool untyped = type == NULL && known != NULL && families[f]->mark != NULL;
+        if ((typed || untyped) && (families[f]->mark == NULL || has_mark(s, families[f])))
             s->family = families[f];
     }
     if (s->family == NULL) {
@@ -127,16 +135,17 @@ static int read_family(struct config_source *s)
         free(allowed);
         return code;
     }
+    const char *const *names = s->family->architecture; /* both dialects may have DIALECT_HF's name */
+    if (architectures == NULL || lists(architectures, names[s->dialect]))
+        return ERROR_NONE;
     for (int head = DECK_HEAD_SEQUENCE; head < DECK_HEADS && s->dialect == DIALECT_HF; head++) {
         const char *name = s->family->task[head].architecture;
-        if (name != NULL && architectures != NULL && lists(architectures, name)) {
+        if (name != NULL && lists(architectures, name)) {
             s->head = (enum deck_head)head;
             return ERROR_NONE;
         }
     }
-    const char *const *names = s->family->architecture; /* both dialects may have DIALECT_HF's name */
-    if (architectures != NULL && !lists(architectures, names[s->dialect]) &&
-        !(s->dialect == DIALECT_TE && lists(architectures, names[DIALECT_HF]))) {
+    if (!(s->dialect == DIALECT_TE && lists(architectures, names[DIALECT_HF]))) {
         char *allowed = memory_format("[\"%s\"]", names[s->dialect]);
         int code = not_supported(s, "", "architectures", architectures, allowed);
         free(allowed);

@@ -555,7 +555,7 @@ static void declare_weights(struct unit *unit, struct unit *adapters)
 
 void block_declare_sum(struct unit *unit)
 {
-    if (norms_sum(unit))
+    if (norms_sum(unit) && model_has_bias(unit->settings, LINEAR_DOWN))
         unit_declare_tensor(unit, UNIT_INPUT_GRADIENT_SUM, "sum of d input", 1, unit->settings->hidden, ROLE_STATISTIC);
 }
 

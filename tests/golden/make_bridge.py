@@ -4,7 +4,8 @@
 
 in the environment of make_llama.py. esm2_tiny and llama_tiny are what transformers writes: ESM-2 in float32, one file,
 with its contact head, the table of RoPE and the tokenizer; Llama in bfloat16, in shards with an index, with llama3
-scaling of RoPE, without a tokenizer; qwen2_tiny and qwen3_tiny in bfloat16, one file; esmc_tiny in float32. esm2_old and llama_tiny/config_old.json are the same models as transformers 4
+scaling of RoPE, without a tokenizer; qwen2_tiny and qwen3_tiny in bfloat16, one file; esmc_tiny in float32.
+ntv2_tiny has the names and the configuration of the published Nucleotide Transformers v2. esm2_old and llama_tiny/config_old.json are the same models as transformers 4
 spelt them: LayerNorm's weight and bias (esm2_tiny has gamma and beta), a table of RoPE in each layer, the tied decoder
 written out, no contact head; rope_theta and rope_scaling. amplify_tiny has the names and the configuration of the
 published AMPLIFY and the reference of make_amplify.py. All weights are drawn large, as in the goldens; no gain is 1 and
@@ -26,6 +27,7 @@ import make_amplify
 import make_esm2
 import make_esmc
 import make_llama
+import make_ntv2
 import masked
 
 # spec: the order of ESM-2's vocabulary
@@ -44,6 +46,9 @@ ESMC = dataclasses.replace(make_esmc.CASES[0], name="tiny", seed=45, norm_eps=1e
 RELATIVES = [
     dataclasses.replace(case, name="tiny", seed=44, vocab=256) for case in make_llama.CASES if case.family != "llama"
 ]
+
+
+NTV2 = dataclasses.replace(make_ntv2.CASES[0], name="tiny", seed=46, norm_eps=1e-12)
 
 
 def draw(model, seed):
@@ -99,6 +104,49 @@ def write_esmc(folder):
     draw(make_esmc.make_model(ESMC), ESMC.seed).save_pretrained(folder)
 
 
+def write_ntv2(folder):
+    model = draw(make_ntv2.make_model(NTV2), NTV2.seed)
+    folder.mkdir(exist_ok=True)
+    tensors = {name: p for name, p in model.state_dict().items() if name != "esm.rotary_embeddings.inv_freq"}
+    width = NTV2.head_dim
+    for layer in range(NTV2.layers):
+        name = f"esm.encoder.layer.{layer}.attention.self.rotary_embeddings.inv_freq"
+        tensors[name] = 1 / 10000 ** (torch.arange(0, width, 2).float() / width)
+    random = torch.Generator().manual_seed(NTV2.seed)
+    tensors["esm.embeddings.position_embeddings.weight"] = torch.randn((66, NTV2.hidden), generator=random)
+    tensors["esm.contact_head.regression.weight"] = torch.randn((1, NTV2.layers * NTV2.heads), generator=random)
+    tensors["esm.contact_head.regression.bias"] = torch.randn(1, generator=random)
+    safetensors.torch.save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    words = NTV2.vocabulary
+    configuration = {
+        "add_bias_fnn": False,
+        "architectures": ["EsmForMaskedLM", "EsmForTokenClassification", "EsmForSequenceClassification"],
+        "attention_probs_dropout_prob": 0.0,
+        "auto_map": {"AutoConfig": "esm_config.EsmConfig", "AutoModelForMaskedLM": "modeling_esm.EsmForMaskedLM"},
+        "emb_layer_norm_before": False,
+        "esmfold_config": None,
+        "hidden_dropout_prob": 0.0,
+        "hidden_size": NTV2.hidden,
+        "initializer_range": 0.02,
+        "intermediate_size": NTV2.ffn,
+        "is_folding_model": False,
+        "layer_norm_eps": NTV2.norm_eps,
+        "mask_token_id": words.mask,
+        "max_position_embeddings": 66,
+        "num_attention_heads": NTV2.heads,
+        "num_hidden_layers": NTV2.layers,
+        "pad_token_id": words.pad,
+        "position_embedding_type": "rotary",
+        "tie_word_embeddings": False,
+        "token_dropout": False,
+        "torch_dtype": "float32",
+        "use_cache": False,
+        "vocab_list": None,
+        "vocab_size": words.size,
+    }
+    (folder / "config.json").write_text(json.dumps(configuration, indent=2) + "\n")
+
+
 def write_amplify(folder):
     model = draw(make_amplify.Amplify(AMPLIFY), AMPLIFY.seed)
     folder.mkdir(exist_ok=True)
@@ -151,7 +199,7 @@ def check(folder):
 def main():
     folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent
     writers = {"esm2_tiny": write_esm2, "llama_tiny": write_llama, "amplify_tiny": write_amplify}
-    writers |= {"esmc_tiny": write_esmc}
+    writers |= {"esmc_tiny": write_esmc, "ntv2_tiny": write_ntv2}
     writers |= {case.file: functools.partial(write_relative, case) for case in RELATIVES}
     torch.set_num_threads(1)
     torch.manual_seed(1)

@@ -169,6 +169,7 @@ def configuration(case):
         position_embedding_type="rotary",
         emb_layer_norm_before=False,
         token_dropout=case.token_dropout,
+        tie_word_embeddings=case.tied,
         attn_implementation="eager",
     )
 
@@ -235,10 +236,13 @@ def turned(x, interleaved):
 
 
 class Run(masked.Run):
+    make = staticmethod(make_model)
+
     def __init__(self, case, weights, batch, dtype, mutation):
-        super().__init__(make_model(case), weights, batch)
+        super().__init__(self.make(case), weights, batch)
         assert set(weights) == {name for name, _ in self.model.named_parameters()}
-        assert self.model.lm_head.decoder.weight is self.model.esm.embeddings.word_embeddings.weight
+        tied = self.model.lm_head.decoder.weight is self.model.esm.embeddings.word_embeddings.weight
+        assert tied == case.tied
         self.case, self.mutation = case, mutation
         if case.gelu == "tanh":
             put_gelu(self.model, "tanh")
