@@ -140,10 +140,10 @@ for launcher in $launchers; do
     id[$launcher]=$(CISTRON_LAUNCHER=$launcher submit $launcher "$script" "$limit")
 done
 # The same program, but the job scripts share a file without the trap
-mkdir "$work/no_trap.scripts"
-grep -v "^ *trap .* USR1$" "$scripts/common.sh" >"$work/no_trap.scripts/common.sh"
-check "a trap is taken out" test "$(diff "$scripts/common.sh" "$work/no_trap.scripts/common.sh" | grep -c '^<')" -eq 1
-printf '#!/bin/sh\n[ "$1" = jobscripts ] && exec echo %q\nexec %q "$@"\n' "$work/no_trap.scripts" "$CISTRON" >"$work/no_trap.cistron"
+grep -v "^ *trap .* USR1$" "$scripts/common.sh" >"$work/no_trap.common"
+check "a trap is taken out" test "$(diff "$scripts/common.sh" "$work/no_trap.common" | grep -c '^<')" -eq 1
+printf '#!/bin/sh\n[ "$1 $2" = "jobscripts common.sh" ] && exec cat %q\nexec %q "$@"\n' "$work/no_trap.common" "$CISTRON" \
+    >"$work/no_trap.cistron"
 chmod +x "$work/no_trap.cistron"
 id[no_trap]=$(CISTRON=$work/no_trap.cistron CISTRON_LAUNCHER=mpirun submit no_trap "$script" "$limit")
 
@@ -155,13 +155,13 @@ id[limit]=$(CISTRON_WRAPPER=$slow CISTRON_LAUNCHER=${launchers%% *} submit limit
 # On the third node, of which each is given a part or all: what a rank sees. Slurm's GPUs are stand-ins.
 cat >"$work/probe" <<END
 #!/bin/sh
-[ "\$1" = jobscripts ] && exec "$CISTRON" jobscripts
+[ "\$1" = jobscripts ] && exec "$CISTRON" "\$@"
 echo "rank \${OMPI_COMM_WORLD_RANK:-\$SLURM_PROCID} sees \$CUDA_VISIBLE_DEVICES and runs \$OMP_NUM_THREADS"
 END
 # Of an array the task whose number is the array's own stops early in its first life; no array: the training diverges
 cat >"$work/stops_early" <<END
 #!/bin/sh
-[ "\$1" = jobscripts ] && exec "$CISTRON" jobscripts
+[ "\$1" = jobscripts ] && exec "$CISTRON" "\$@"
 [ "\$SLURM_JOB_ID" = "\$SLURM_ARRAY_JOB_ID" ] && [ "\${SLURM_RESTART_COUNT:-0}" = 0 ] && exit 85
 [ "\${SLURM_ARRAY_TASK_ID:-}" != "" ] || exit 3
 exit 0
