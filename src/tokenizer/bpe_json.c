@@ -39,10 +39,14 @@ int member_read_parts(struct bpe *bpe, const struct json_place *place, const cha
 /* Decoders only matter to the library: bpe_text says what an id stands for. */
 static int read_decoder(struct bpe *bpe, const struct json_place *part)
 {
-    if (bpe->model != TEXT_BPE &&
-        (strcmp(member_type(part), "WordPiece") == 0 || strcmp(member_type(part), "Fuse") == 0))
-        return ERROR_NONE;
-    return strcmp(member_type(part), "ByteLevel") == 0 ? ERROR_NONE : member_refuse_type(part, "\"ByteLevel\"");
+    static const char *const others[] = {"WordPiece", "Fuse", "ByteFallback", "Metaspace", "Replace", "Strip"};
+    const char *type = member_type(part);
+    if (bpe->model == TEXT_BPE)
+        return strcmp(type, "ByteLevel") == 0 ? ERROR_NONE : member_refuse_type(part, "\"ByteLevel\"");
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(type, others[i]) == 0)
+            return ERROR_NONE;
+    return member_refuse_type(part, "WordPiece, Metaspace, Fuse, ByteFallback, Replace, Strip or Sequence");
 }
 
 static int read_root(struct bpe *bpe, const struct json_place *root)
@@ -60,6 +64,8 @@ static int read_root(struct bpe *bpe, const struct json_place *root)
         code = member_read_model(bpe, root);
     if (code == ERROR_NONE)
         code = member_read_added(bpe, root);
+    if (code == ERROR_NONE && bpe->model == TEXT_UNIGRAM)
+        bpe_begin_unigram(bpe);
     if (code == ERROR_NONE)
         code = member_read_parts(bpe, &processor, "processors", member_read_ends);
     return code;

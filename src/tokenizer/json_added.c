@@ -3,7 +3,6 @@
 #include "base/memory.h"
 #include "tokenizer/bpe_private.h"
 #include "tokenizer/json_members.h"
-#include "tokenizer/nfc.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -36,9 +35,9 @@ static int read_added_token(const struct json_place *place, struct added_token *
 static int check_added(struct bpe *bpe, const struct json_place *place, const struct added_token *token)
 {
     char bytes[ADDED_BYTES_MOST];
-    const bool words = bpe->model != TEXT_BPE;
-    int64_t count = words ? -1 : member_decode_bytes(bytes, token->text, token->bytes);
-    int32_t own = words       ? tokens_find(&bpe->tokens, token->text, token->bytes, TOKEN_TEXT)
+    const bool plain = bpe->model != TEXT_BPE;
+    int64_t count = plain ? -1 : member_decode_bytes(bytes, token->text, token->bytes);
+    int32_t own = plain       ? tokens_find(&bpe->tokens, token->text, token->bytes, TOKEN_TEXT)
                   : count < 0 ? tokens_find(&bpe->tokens, token->text, token->bytes, TOKEN_ODD)
                               : tokens_find(&bpe->tokens, bytes, count, TOKEN_TEXT);
     if (own >= 0 && own != token->id)
@@ -102,20 +101,24 @@ static void open_sets(struct bpe *bpe, struct added_list *list)
     list->count = 0;
 }
 
-static void normalize_list(struct added_list *list)
+/* Normalizes the tokens that are found in normalized text. */
+static void normalize_list(const struct text_normalizer *normalizer, struct added_list *list)
 {
-    struct nfc nfc = {0};
+    struct normalized_text buffers = {0};
     for (int64_t i = 0; i < list->count; i++) {
         struct added_token *token = &list->tokens[i];
         int64_t bytes;
-        const unsigned char *text = nfc_normalize(&nfc, (const unsigned char *)token->text, token->bytes, &bytes);
-        if (!list->normalized[i] || text == (const unsigned char *)token->text)
+        if (!list->normalized[i])
+            continue;
+        const unsigned char *text =
+            normalizer_run(normalizer, &buffers, (const unsigned char *)token->text, token->bytes, &bytes);
+        if (bytes == 0 || text == (const unsigned char *)token->text) /* an empty one would be everywhere */
             continue;
         token->text = memory_grow(token->text, bytes);
         token->bytes = bytes;
         memcpy(token->text, text, (size_t)bytes);
     }
-    nfc_free(&nfc);
+    normalized_text_free(&buffers);
 }
 
 int member_read_added(struct bpe *bpe, const struct json_place *root)
@@ -132,8 +135,7 @@ int member_read_added(struct bpe *bpe, const struct json_place *root)
         code = check_twice(bpe, &place, &list);
     }
     if (code == ERROR_NONE) {
-        if (bpe->nfc)
-            normalize_list(&list);
+        normalize_list(&bpe->normalizer, &list);
         open_sets(bpe, &list);
     }
     for (int64_t i = 0; i < list.count; i++)

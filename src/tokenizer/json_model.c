@@ -39,6 +39,28 @@ static int read_vocabulary(struct bpe *bpe, const struct json_place *model)
     return ERROR_NONE;
 }
 
+/* Reads the vocabulary of Unigram, an array of tokens with their scores: ids are places in it. */
+static int read_scored(struct bpe *bpe, const struct json_place *model)
+{
+    struct json_place vocabulary = place_member(model, "vocab");
+    const size_t count = json_array_size(vocabulary.value);
+    if (count == 0 || count > TOKENS_MOST)
+        return place_refuse(&vocabulary, "an array of tokens and scores");
+    bpe->scores = memory_grow(NULL, (int64_t)count * (int64_t)sizeof *bpe->scores);
+    for (size_t i = 0; i < count; i++) {
+        struct json_place pair = place_element(&vocabulary, i);
+        const char *text = json_string_value(json_array_get(pair.value, 0));
+        const json_t *score = json_array_get(pair.value, 1);
+        if (json_array_size(pair.value) != 2 || text == NULL || !json_is_number(score) ||
+            strlen(text) > TOKENS_BYTES_MOST)
+            return place_refuse(&pair, "a token and its score");
+        tokens_add(&bpe->tokens, (int32_t)i, text, (int64_t)strlen(text), TOKEN_TEXT);
+        bpe->scores[i] = json_number_value(score);
+    }
+    tokens_index(&bpe->tokens);
+    return ERROR_NONE;
+}
+
 /* Splits a merge, ["a", "b"] or "a b", into its two texts. */
 static bool merge_texts(const json_t *merge, const char **left, int64_t *left_length, const char **right)
 {
@@ -63,8 +85,12 @@ static int read_merge(struct bpe *bpe, const struct json_place *place, uint32_t 
     int64_t left_length;
     if (!merge_texts(place->value, &left, &left_length, &right))
         return place_refuse(place, "two tokens, [\"a\", \"b\"] or \"a b\"");
+    const bool plain = bpe->model == TEXT_CHARACTERS;
     int64_t right_length = (int64_t)strlen(right), left_bytes = -1, right_bytes = -1;
-    if (left_length <= TOKENS_BYTES_MOST && right_length <= TOKENS_BYTES_MOST) {
+    if (plain && left_length <= TOKENS_BYTES_MOST && right_length <= TOKENS_BYTES_MOST) {
+        memcpy(bytes, left, (size_t)(left_bytes = left_length));
+        memcpy(bytes + left_bytes, right, (size_t)(right_bytes = right_length));
+    } else if (left_length <= TOKENS_BYTES_MOST && right_length <= TOKENS_BYTES_MOST) {
         left_bytes = member_decode_bytes(bytes, left, left_length);
         right_bytes = left_bytes < 0 ? -1 : member_decode_bytes(bytes + left_bytes, right, right_length);
     }
@@ -87,7 +113,10 @@ static int read_merges(struct bpe *bpe, const struct json_place *model)
     if (!json_is_array(merges.value))
         return place_refuse(&merges, "an array");
     int code = ERROR_NONE;
-    bpe_begin_merges(bpe);
+    if (bpe->model == TEXT_CHARACTERS)
+        bpe_begin_characters(bpe);
+    else
+        bpe_begin_merges(bpe);
     for (size_t i = 0; code == ERROR_NONE && i < json_array_size(merges.value); i++) {
         struct json_place merge = place_element(&merges, i);
         code = read_merge(bpe, &merge, (uint32_t)i);
@@ -96,7 +125,7 @@ static int read_merges(struct bpe *bpe, const struct json_place *model)
 }
 
 /* Checks that members with unsupported features are absent, null, or have no effect. */
-static int check_model(const struct json_place *model)
+static int check_model(const struct bpe *bpe, const struct json_place *model)
 {
     struct json_place dropout = place_member(model, "dropout");
     static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
@@ -108,8 +137,8 @@ static int check_model(const struct json_place *model)
             return place_refuse(&affix, "null or empty");
     }
     struct json_place fallback = place_member(model, "byte_fallback");
-    if (!place_absent(&fallback) && !json_is_false(fallback.value))
-        return place_refuse(&fallback, "false: only byte-level BPE is supported");
+    if (bpe->model == TEXT_BPE && !place_absent(&fallback) && !json_is_false(fallback.value))
+        return place_refuse(&fallback, "false: the pre_tokenizer is ByteLevel");
     return ERROR_NONE;
 }
 
@@ -166,38 +195,103 @@ static int read_words(struct bpe *bpe, const struct json_place *model)
         return code;
     for (int i = 0; i < 256; i++)
         bpe->byte_ids[i] = bpe->unknown;
-    bpe->merges = merges_open(bpe->byte_ids); /* without merges */
-    if (bpe->model == TEXT_WORDPIECE)
-        bpe_words_texts(bpe);
     return ERROR_NONE;
 }
 
-/* Sets the kind of the model, on which the other members depend. */
-int member_read_kind(struct bpe *bpe, const struct json_place *root)
+/* Reads byte_fallback: all bytes have a token, or none has. Needs the vocabulary and `unknown`. */
+static int read_fallback(struct bpe *bpe, const struct json_place *model)
 {
-    struct json_place model = place_member(root, "model"), type = place_member(&model, "type");
-    if (!json_is_object(model.value))
-        return place_refuse(&model, "an object");
-    bpe->model = place_is(&type, "WordPiece") ? TEXT_WORDPIECE : place_is(&type, "WordLevel") ? TEXT_WORDS : TEXT_BPE;
-    if (bpe->model == TEXT_BPE && !place_is(&type, "BPE") &&
-        !(type.value == NULL && json_object_get(model.value, "merges") != NULL))
-        return place_refuse(&type, "\"BPE\" (byte-level), \"WordPiece\" or \"WordLevel\"");
-    return ERROR_NONE;
+    struct json_place place = place_member(model, "byte_fallback");
+    bool wanted;
+    int code = place_bool(&wanted, model, "byte_fallback", false);
+    for (int i = 0; i < 256; i++)
+        bpe->byte_ids[i] = bpe->unknown;
+    if (code != ERROR_NONE || !wanted)
+        return code;
+    const int found = bpe_find_bytes(bpe);
+    bpe->falls_back = found == 256;
+    return found == 0 || found == 256
+               ? ERROR_NONE
+               : place_fault(&place,
+                             "true needs a token for each byte in model.vocab; %d of <0x00> to <0xFF> are there",
+                             found);
+}
+
+static int read_unigram(struct bpe *bpe, const struct json_place *model)
+{
+    struct json_place unknown = place_member(model, "unk_id");
+    int code = read_scored(bpe, model);
+    if (code != ERROR_NONE)
+        return code;
+    if (!json_is_integer(unknown.value) || !tokens_has(&bpe->tokens, json_integer_value(unknown.value)))
+        return place_refuse(&unknown, "the place of a token of model.vocab");
+    bpe->unknown = bpe->roles[BPE_UNK] = (int32_t)json_integer_value(unknown.value);
+    return read_fallback(bpe, model);
+}
+
+static int read_bpe(struct bpe *bpe, const struct json_place *model)
+{
+    int code = check_model(bpe, model);
+    if (code == ERROR_NONE)
+        code = place_bool(&bpe->whole, model, "ignore_merges", false);
+    if (code == ERROR_NONE)
+        code = place_bool(&bpe->fuses_unknown, model, "fuse_unk", false);
+    if (code == ERROR_NONE)
+        code = read_vocabulary(bpe, model);
+    if (code == ERROR_NONE)
+        code = read_unknown(bpe, model);
+    if (code == ERROR_NONE && bpe->model == TEXT_CHARACTERS)
+        code = read_fallback(bpe, model);
+    if (code == ERROR_NONE)
+        code = read_merges(bpe, model);
+    return code == ERROR_NONE && bpe->model == TEXT_CHARACTERS ? bpe_split_words(bpe) : code;
 }
 
 int member_read_model(struct bpe *bpe, const struct json_place *root)
 {
     struct json_place model = place_member(root, "model");
-    if (bpe->model != TEXT_BPE)
+    switch (bpe->model) {
+    case TEXT_BPE:
+    case TEXT_CHARACTERS:
+        return read_bpe(bpe, &model);
+    case TEXT_UNIGRAM:
+        return read_unigram(bpe, &model);
+    default:
         return read_words(bpe, &model);
-    int code = check_model(&model);
-    if (code == ERROR_NONE)
-        code = place_bool(&bpe->whole, &model, "ignore_merges", false);
-    if (code == ERROR_NONE)
-        code = place_bool(&bpe->fuses_unknown, &model, "fuse_unk", false);
-    if (code == ERROR_NONE)
-        code = read_vocabulary(bpe, &model);
-    if (code == ERROR_NONE)
-        code = read_unknown(bpe, &model);
-    return code == ERROR_NONE ? read_merges(bpe, &model) : code;
+    }
+}
+
+/* Returns whether pre_tokenizer has a ByteLevel. */
+static bool has_byte_level(const json_t *splitter)
+{
+    const json_t *parts = json_object_get(splitter, "pretokenizers"), *part;
+    const char *type = json_string_value(json_object_get(splitter, "type"));
+    bool found = type != NULL && strcmp(type, "ByteLevel") == 0;
+    for (size_t i = 0; !found && (part = json_array_get(parts, i)) != NULL; i++)
+        found = has_byte_level(part);
+    return found;
+}
+
+int member_read_kind(struct bpe *bpe, const struct json_place *root)
+{
+    struct json_place model = place_member(root, "model"), type = place_member(&model, "type");
+    static const char *const types[] = {[TEXT_BPE] = "BPE",
+                                        [TEXT_CHARACTERS] = NULL, /* also BPE */
+                                        [TEXT_UNIGRAM] = "Unigram",
+                                        [TEXT_WORDPIECE] = "WordPiece",
+                                        [TEXT_WORDS] = "WordLevel"};
+    enum { KINDS = sizeof types / sizeof *types };
+    if (!json_is_object(model.value))
+        return place_refuse(&model, "an object");
+    int kind = 0;
+    while (kind < KINDS && (types[kind] == NULL || !place_is(&type, types[kind])))
+        kind++;
+    if (kind == KINDS && type.value == NULL && json_object_get(model.value, "merges") != NULL)
+        kind = TEXT_BPE;
+    if (kind == KINDS)
+        return place_refuse(&type, "\"BPE\", \"Unigram\", \"WordPiece\" or \"WordLevel\"");
+    bpe->model = (enum text_model)kind;
+    if (bpe->model == TEXT_BPE && !has_byte_level(json_object_get(root->value, "pre_tokenizer")))
+        bpe->model = TEXT_CHARACTERS;
+    return ERROR_NONE;
 }

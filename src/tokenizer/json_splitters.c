@@ -78,44 +78,85 @@ static int read_bert_words(struct bpe *bpe, const struct json_place *part)
     return code == ERROR_NONE ? add_isolated(bpe, part, "[!-/:-@\\[-`{-~\\p{P}]") : code;
 }
 
-/* Reads a part of the pre-tokenizer of a tokenizer of words. */
-static int read_word_splitter(struct bpe *bpe, const struct json_place *part)
+/* Reads Whitespace, which keeps words and the runs of other characters between white space. */
+static int read_words(struct bpe *bpe, const struct json_place *part)
 {
-    static const struct {
-        const char *type;
-        member_part_reader *read;
-    } types[] = {{"BertPreTokenizer", read_bert_words},
-                 {"WhitespaceSplit", read_blanks},
-                 {"Split", read_split},
-                 {"Digits", read_digits}};
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (strcmp(member_type(part), types[i].type) == 0)
-            return types[i].read(bpe, part);
-    return member_refuse_type(part, "BertPreTokenizer, WhitespaceSplit, Split, Digits or Sequence");
+    return add_stage(bpe, part,
+                     (struct splitter_settings){.pattern = splitter_words, .behavior = SPLIT_REMOVED, .invert = true});
 }
 
-static int read_pre_tokenizer(struct bpe *bpe, const struct json_place *part)
+/* Reads Metaspace. Files of older versions have add_prefix_space in place of prepend_scheme. */
+static int read_metaspace(struct bpe *bpe, const struct json_place *part)
 {
-    if (bpe->model != TEXT_BPE)
-        return read_word_splitter(bpe, part);
-    static const struct {
-        const char *type;
-        member_part_reader *read;
-    } types[] = {{"ByteLevel", read_byte_level}, {"Split", read_split}, {"Digits", read_digits}};
+    static const char *const schemes[] = {
+        [METASPACE_NEVER] = "never", [METASPACE_FIRST] = "first", [METASPACE_ALWAYS] = "always"};
+    struct json_place mark = place_member(part, "replacement"), scheme = place_member(part, "prepend_scheme");
+    bool prefixed, split;
+    if (bpe->metaspace_stage >= 0)
+        return member_refuse_type(part, "in pre_tokenizer once");
+    if (!place_is(&mark, SPM_BLANK))
+        return place_refuse(&mark, "\"" SPM_BLANK "\"");
+    int code = place_bool(&prefixed, part, "add_prefix_space", true);
+    if (code == ERROR_NONE)
+        code = place_bool(&split, part, "split", true);
+    bpe->metaspace_stage = bpe->stage_count;
+    bpe->metaspace_prefix = prefixed ? METASPACE_ALWAYS : METASPACE_NEVER;
+    bool known = place_absent(&scheme);
+    for (int i = METASPACE_NEVER; i <= METASPACE_ALWAYS; i++)
+        if (place_is(&scheme, schemes[i])) {
+            bpe->metaspace_prefix = (enum metaspace_prefix)i;
+            known = true;
+        }
+    if (code != ERROR_NONE)
+        return code;
+    if (!known)
+        return place_refuse(&scheme, "\"always\", \"first\" or \"never\"");
+    const struct splitter_settings words = {.pattern = SPM_BLANK, .literal = true, .behavior = SPLIT_MERGED_WITH_NEXT};
+    return split ? add_stage(bpe, part, words) : ERROR_NONE;
+}
+
+struct splitter_type {
+    const char *type;
+    member_part_reader *read;
+};
+
+static int read_one_of(struct bpe *bpe, const struct json_place *part, const struct splitter_type *types,
+                       const char *names)
+{
+    for (; types->type != NULL; types++)
+        if (strcmp(member_type(part), types->type) == 0)
+            return types->read(bpe, part);
+    return member_refuse_type(part, names);
+}
+
+/* Reads a part of the pre-tokenizer of byte-level BPE. */
+static int read_byte_splitter(struct bpe *bpe, const struct json_place *part)
+{
+    static const struct splitter_type types[] = {
+        {"ByteLevel", read_byte_level}, {"Split", read_split}, {"Digits", read_digits}, {NULL, NULL}};
     if (bpe->byte_level)
         return member_refuse_type(part, "nothing: ByteLevel must be the last of pre_tokenizer");
     bpe->byte_level = strcmp(member_type(part), "ByteLevel") == 0;
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (strcmp(member_type(part), types[i].type) == 0)
-            return types[i].read(bpe, part);
-    return member_refuse_type(part, "ByteLevel, Split, Digits or Sequence");
+    return read_one_of(bpe, part, types, "ByteLevel, Split, Digits or Sequence");
+}
+
+/* Reads a part of the pre-tokenizer of other models. */
+static int read_splitter(struct bpe *bpe, const struct json_place *part)
+{
+    static const struct splitter_type types[] = {{"BertPreTokenizer", read_bert_words},
+                                                 {"Metaspace", read_metaspace},
+                                                 {"Whitespace", read_words},
+                                                 {"WhitespaceSplit", read_blanks},
+                                                 {"Split", read_split},
+                                                 {"Digits", read_digits},
+                                                 {NULL, NULL}};
+    return read_one_of(bpe, part, types,
+                       "BertPreTokenizer, Metaspace, Whitespace, WhitespaceSplit, Split, Digits or Sequence");
 }
 
 int member_read_splitters(struct bpe *bpe, const struct json_place *root)
 {
     struct json_place place = place_member(root, "pre_tokenizer");
-    int code = member_read_parts(bpe, &place, "pretokenizers", read_pre_tokenizer);
-    if (code == ERROR_NONE && !bpe->byte_level && bpe->model == TEXT_BPE)
-        return error_user("%s: pre_tokenizer: has no ByteLevel: only byte-level vocabularies are supported", bpe->name);
-    return code;
+    const bool bytes = bpe->model == TEXT_BPE;
+    return member_read_parts(bpe, &place, "pretokenizers", bytes ? read_byte_splitter : read_splitter);
 }
