@@ -115,6 +115,12 @@ static inline bool model_trains_head(const struct model_settings *settings)
     return settings->lora.rank == 0 || settings->freeze == DECK_FREEZE_TRUNK || settings->task.head != DECK_HEAD_LM;
 }
 
+/* Returns the factor by which the residual stream is larger than the published model's, whose blocks compute x + f(x) /
+ * factor; 1 unless the family scales residuals. The embedding is multiplied by it, and since a norm of the stream
+ * divides it out again, but for its epsilon, the blocks need not divide: norm_eps * factor^2 is the epsilon of these
+ * norms. */
+double model_stream_factor(const struct model_settings *settings);
+
 /* Return the token that adds nothing to the embedding's gradient, and the row of the embedding that is initially zero;
  * -1: none. In a family that has one, it is the padding token. */
 static inline int64_t model_padding(const struct model_settings *settings)

@@ -84,9 +84,12 @@ static const struct op_field rmsnorm_backward_fields[] = {
     ACCUMULATED(rmsnorm_backward, dweight, OP_WRITE | OPTIONAL, STAT, "1 H"),
 };
 static const struct op_field layernorm_forward_fields[] = {
-    FIELD(layernorm_forward, x, OP_READ, FLOAT, "T H"),    FIELD(layernorm_forward, weight, OP_READ, FLOAT, "1 H"),
-    FIELD(layernorm_forward, bias, OP_READ, FLOAT, "1 H"), FIELD(layernorm_forward, y, OP_WRITE, FLOAT, "T H"),
-    FIELD(layernorm_forward, mean, OP_WRITE, STAT, "1 T"), FIELD(layernorm_forward, rstd, OP_WRITE, STAT, "1 T"),
+    FIELD(layernorm_forward, x, OP_READ, FLOAT, "T H"),
+    FIELD(layernorm_forward, weight, OP_READ, FLOAT, "1 H"),
+    FIELD(layernorm_forward, bias, OP_READ | OPTIONAL, FLOAT, "1 H"),
+    FIELD(layernorm_forward, y, OP_WRITE, FLOAT, "T H"),
+    FIELD(layernorm_forward, mean, OP_WRITE, STAT, "1 T"),
+    FIELD(layernorm_forward, rstd, OP_WRITE, STAT, "1 T"),
 };
 static const struct op_field layernorm_backward_fields[] = {
     FIELD(layernorm_backward, x, OP_READ, FLOAT, "T H"),

@@ -153,12 +153,12 @@ struct rmsnorm_backward_args {
     bool one_plus;
 };
 
-/* mean = mean(x); rstd = 1 / sqrt(mean((x - mean)^2) + eps); y = (x - mean) * rstd * weight + bias.
+/* mean = mean(x); rstd = 1 / sqrt(mean((x - mean)^2) + eps); y = (x - mean) * rstd * weight (+ bias).
  * (Ba, Kiros & Hinton 2016.) */
 struct layernorm_forward_args {
     struct tensor x;      /* f [T, H] */
     struct tensor weight; /* f [1, H] */
-    struct tensor bias;   /* f [1, H] */
+    struct tensor bias;   /* optional f [1, H] */
     struct tensor y;      /* f [T, H] */
     struct tensor mean;   /* stat [1, T] */
     struct tensor rstd;   /* stat [1, T] */
@@ -176,8 +176,8 @@ struct layernorm_backward_args {
     struct tensor dy;         /* f [T, H] */
     struct tensor residual;   /* optional f [T, H]: gradient of the residual connection; may be dx itself */
     struct tensor dx;         /* f [T, H]; optional: absent if only dweight and dbias are wanted */
-    struct tensor dweight;    /* stat [1, H]; optional, with dbias: absent if only dx is wanted */
-    struct tensor dbias;      /* stat [1, H]; optional, with dweight */
+    struct tensor dweight;    /* stat [1, H]; optional: absent if only dx is wanted */
+    struct tensor dbias;      /* stat [1, H]; optional, not without dweight: absent if the norm has no bias */
     struct tensor sum;        /* stat [1, H]; optional, with dx */
     bool accumulate;          /* for dweight and dbias */
     bool accumulate_sum;      /* accumulate, for sum */

@@ -291,7 +291,7 @@ const char *op_check(enum op op, const void *args)
         RULE(EMBEDDING_FORWARD, embedding_forward, a->origin >= 0)
         RULE(EMBEDDING_BACKWARD, embedding_backward, a->origin >= 0)
         RULE(LAYERNORM_BACKWARD, layernorm_backward,
-             tensor_present(&a->dweight) == tensor_present(&a->dbias) &&
+             (!tensor_present(&a->dbias) || tensor_present(&a->dweight)) &&
                  (!tensor_present(&a->sum) || tensor_present(&a->dx)))
         RULE(ROPE, rope, a->head_dim % 2 == 0)
         CHECK(ATTENTION_FORWARD, attention_forward, check_attention_forward(a))

@@ -12,7 +12,7 @@ struct model_settings toy_settings(enum toy_kind kind)
 {
     static const struct family *const of[] = {
         [TOY_LLAMA] = &family_llama,     [TOY_LLAMA_TIED] = &family_llama, [TOY_ESM2] = &family_esm2,
-        [TOY_AMPLIFY] = &family_amplify, [TOY_QWEN] = &family_qwen3,
+        [TOY_AMPLIFY] = &family_amplify, [TOY_QWEN] = &family_qwen3,       [TOY_ESMC] = &family_esmc,
     };
     return (struct model_settings){.family = of[kind],
                                    .layers = 3,
