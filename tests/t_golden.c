@@ -25,9 +25,11 @@ static const char *const cases[] = {"llama_gqa_padded",
                                     "llama_mha_packed",
                                     "llama_biased",
                                     "qwen2_packed",
+                                    "qwen2_window_padded",
                                     "qwen3_packed",
                                     "qwen3_yarn_padded",
                                     "llama_linear_packed",
+                                    "mistral_packed",
                                     "esm2_padded",
                                     "esm2_packed",
                                     "esm2_tanh",
@@ -59,6 +61,7 @@ enum mutation {
     SOFTMAX_SCALE,
     KV_MAP,
     MASK_EDGE,
+    WINDOW_EDGE,
     DIRECTION,
     NORM_EPS,
     NO_NORM_BIAS,
@@ -86,6 +89,7 @@ static const char *const mutation_names[MUTATIONS] = {"none",
                                                       "softmax scale x 1.01",
                                                       "kv-head map shifted",
                                                       "mask edge off by one",
+                                                      "sliding window off by one",
                                                       "causal or not",
                                                       "norm eps doubled",
                                                       "norm bias left out",
@@ -115,8 +119,10 @@ static void mutate_attention(struct attention_forward_args *a, enum mutation mut
     static int32_t numbers[64];
     if (mutation == SOFTMAX_SCALE)
         a->scale *= 1.01f;
+    if (mutation == WINDOW_EDGE && a->window > 0)
+        a->window++;
     if (mutation == DIRECTION)
-        a->causal = !a->causal;
+        a->causal = !a->causal, a->window = 0;
     if (mutation == KV_MAP) /* every key head is its right neighbour, the last one the first value head */
         a->k.data = tensor_at(&a->k, 0, a->head_dim);
     if (mutation == MASK_EDGE) { /* one key too many where attention is causal, elsewhere one too few */
@@ -401,6 +407,8 @@ static bool applies(const struct golden *g, enum mutation mutation)
         return g->settings.rope.factor > 1;
     case KV_MAP:
         return g->settings.kv_heads < g->settings.heads;
+    case WINDOW_EDGE:
+        return model_has_window(&g->settings);
     case NO_NORM_BIAS:
         return family->layer_norm;
     case NO_BIAS:

@@ -56,6 +56,10 @@ int model_settings_check_sizes(const struct model_settings *s)
     if (s->head_dim % 2 != 0 || s->head_dim > WIDEST_HEAD)
         return error_user("key model.head_dim = %lld: must be even and at most %d", (long long)s->head_dim,
                           WIDEST_HEAD);
+    if (model_has_window(s) && !model_causal(s))
+        return error_user("key model.sliding_window = %lld: needs a causal model; set it to 0, or model.objective = "
+                          "\"causal\"",
+                          (long long)s->sliding_window);
     if ((float)s->norm_eps < 1e-35f) /* 0 in fp32, or nearly so */
         return error_user("key model.norm_eps = %g: must be from 1e-35 to 1, or 0 for the preset's", s->norm_eps);
     if (s->rope.factor > 1 && s->rope.type != DECK_ROPE_LINEAR &&

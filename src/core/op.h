@@ -221,9 +221,12 @@ struct rope_args {
     bool inverse;
 };
 
+enum { ATTENTION_LONGEST_WINDOW = 1 << 30 }; /* so that 32 bits suffice for positions and windows */
+
 /* Segments of a packed batch: tables on the device, with one slot per segment. A slot with q_length 0 is empty. Query i
- * of a segment sees key j of the same segment if not causal, or if j <= i + q_offset; i and j count from 0 within the
- * segment. If k and v use the tables of q, q_offset is all zeros.
+ * of a segment sees key j of the same segment if not causal, or if j <= i + q_offset, and with a sliding window also j
+ * > i + q_offset - window; i and j count from 0 within the segment. If k and v use the tables of q, q_offset is all
+ * zeros.
  *
  * Segments never share rows of q. In a backward they do not share rows of k and v either: if several segments see the
  * same keys, launch once for each segment and accumulate dk and dv.
@@ -253,6 +256,7 @@ struct attention_forward_args {
     int64_t heads, kv_heads, head_dim;
     float scale;
     bool causal;
+    int64_t window; /* sliding window: keys that a query sees at most, itself included; 0: no limit; causal only */
 };
 
 /* Gradients of attention_forward: dq, dk and dv (+)= the gradient, which is 0 for rows outside all segments. k and v
@@ -270,6 +274,7 @@ struct attention_backward_args {
     int64_t heads, kv_heads, head_dim;
     float scale;
     bool causal;
+    int64_t window;     /* as in attention_forward */
     bool accumulate_q;  /* accumulate, for dq */
     bool accumulate_kv; /* accumulate, for dk and dv */
     /* Optional, and not with accumulation: rope's arguments, for rows that q and k share. */

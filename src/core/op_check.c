@@ -204,14 +204,26 @@ static const char *check_segments(const struct attention_segments *s, int64_t qu
     return NULL;
 }
 
+static const char *check_window(int64_t window, bool causal)
+{
+    REQUIRE(window >= 0 && window <= ATTENTION_LONGEST_WINDOW && (causal || window == 0));
+    return NULL;
+}
+
 static const char *check_attention_forward(const struct attention_forward_args *a)
 {
+    const char *wrong = check_window(a->window, a->causal);
+    if (wrong != NULL)
+        return wrong;
     REQUIRE(a->heads % a->kv_heads == 0);
     return check_segments(&a->segments, a->q.rows, a->k.rows);
 }
 
 static const char *check_attention_backward(const struct attention_backward_args *a)
 {
+    const char *wrong = check_window(a->window, a->causal);
+    if (wrong != NULL)
+        return wrong;
     REQUIRE(a->heads % a->kv_heads == 0);
     REQUIRE(a->dq.dtype == a->q.dtype || is_stat(&a->dq));
     REQUIRE((a->dk.dtype == a->k.dtype || is_stat(&a->dk)) && a->dv.dtype == a->dk.dtype);

@@ -102,9 +102,9 @@ static struct group *gradient_group(const struct flat_store *own)
     return sum_group(own);
 }
 
-/* What is left of the memory of all units. It is one block for weights and one for gradients, since a group takes
+/* The memory of units that are not created yet: one block for weights and one for gradients, since a group takes
  * milliseconds to make a block of memory, whatever its size. */
-struct unit_memory {
+struct units_rest {
     char *values, *gradients;
 };
 
@@ -158,7 +158,7 @@ static char *lent_gradients(const struct store_request *r, const struct unit *un
     return r->gradients != NULL ? r->gradients[unit->index] : NULL;
 }
 
-static struct unit_memory allocate_units(const struct flat_store *own, const struct store_request *r)
+static struct units_rest allocate_units(const struct flat_store *own, const struct store_request *r)
 {
     int64_t values = 0, gradients = 0;
     for (int u = 0; u < own->unit_count; u++) {
@@ -169,21 +169,21 @@ static struct unit_memory allocate_units(const struct flat_store *own, const str
     }
     values *= dtype_size(r->compute);
     gradients *= dtype_size(gradient_type(own));
-    return (struct unit_memory){
+    return (struct units_rest){
         .values = budget_allocate_gathered(r->budget, values, BUDGET_WEIGHTS, gather_group(own)),
         .gradients = budget_allocate_gathered(r->budget, gradients, BUDGET_GRADIENTS, gradient_group(own))};
 }
 
 /* Allocates gradients and moments of a unit that is trained. */
 static void create_training_state(const struct flat_store *own, struct unit_state *state, const struct unit *unit,
-                                  const struct store_request *r, struct unit_memory *memory)
+                                  const struct store_request *r, struct units_rest *rest)
 {
     const int64_t shard = state->shard_elements, gradients = gradient_count(own, state);
     const enum dtype moment = own->no_masters ? DTYPE_BF16 : r->statistic;
     char *lent = lent_gradients(r, unit);
     state->lent = lent != NULL;
     CHECK_BUG(lent == NULL || gradients == unit_elements(unit));
-    state->gradients = next_part(lent != NULL ? &lent : &memory->gradients, gradient_type(own), gradients);
+    state->gradients = next_part(lent != NULL ? &lent : &rest->gradients, gradient_type(own), gradients);
     if (own->exact.gradient > 0)
         state->sums = flat_tensor(r->budget, summed_count(own, state), DTYPE_F64, BUDGET_GRADIENTS);
     if (unit->rounds_gradients && unit->elements[STORAGE_VECTOR] > 0)
@@ -193,11 +193,11 @@ static void create_training_state(const struct flat_store *own, struct unit_stat
 }
 
 static void create_state(struct flat_store *own, struct unit_state *state, const struct unit *unit,
-                         const struct store_request *r, struct unit_memory *memory)
+                         const struct store_request *r, struct units_rest *rest)
 {
     if (state->shard_elements == 0)
         return;
-    state->values = next_part(&memory->values, r->compute, value_count(own, state));
+    state->values = next_part(&rest->values, r->compute, value_count(own, state));
     if (!r->trains)
         return;
     if (r->compute != r->statistic && !own->no_masters && !state->frozen)
@@ -208,7 +208,7 @@ static void create_state(struct flat_store *own, struct unit_state *state, const
     }
     own->store.quantized += store_create_rows(own, unit, state, r->budget);
     if (!state->frozen)
-        create_training_state(own, state, unit, r, memory);
+        create_training_state(own, state, unit, r, rest);
 }
 
 /* Maximum needs of the units that use one buffer. */
@@ -306,9 +306,9 @@ struct weight_store *store_create(const struct store_request *r)
     own->pending = memory_allocate((int64_t)sizeof *own->pending * (own->unit_count + STORE_BUFFERS));
     for (int u = 0; u < own->unit_count; u++)
         describe_state(own, &own->states[u], &own->units[u]);
-    struct unit_memory memory = allocate_units(own, r);
+    struct units_rest rest = allocate_units(own, r);
     for (int u = 0; u < own->unit_count; u++)
-        create_state(own, &own->states[u], &own->units[u], r, &memory);
+        create_state(own, &own->states[u], &own->units[u], r, &rest);
     for (int buffer = 0; buffer < STORE_BUFFERS; buffer++)
         create_buffers(own, buffer, r);
     if (r->trains)
