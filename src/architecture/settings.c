@@ -150,11 +150,22 @@ bool model_has_bias(const struct model_settings *s, int linear)
     return s->family->bias[linear] || added;
 }
 
+/* Returns the elements of a block's matrices. */
+static int64_t block_matrix_count(const struct model_settings *s)
+{
+    const int64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
+    return s->hidden * (q + 2 * kv) + q * s->hidden + (s->family->gelu ? 2 : 3) * s->hidden * s->ffn;
+}
+
+int64_t model_muon_count(const struct model_settings *s)
+{
+    return s->muon ? s->layers * block_matrix_count(s) : 0;
+}
+
 int64_t model_parameter_count(const struct model_settings *s)
 {
     const struct family *family = s->family;
-    int64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
-    int64_t block = s->hidden * (q + 2 * kv) + q * s->hidden + (family->gelu ? 2 : 3) * s->hidden * s->ffn;
+    int64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim, block = block_matrix_count(s);
     block += 2 * norm_count(s) + qk_norm_count(s);
     const int64_t biases[LINEAR_COUNT] = {[LINEAR_QKV] = q + 2 * kv,
                                           [LINEAR_O] = s->hidden,

@@ -92,6 +92,7 @@ struct model_settings {
     enum deck_freeze freeze;
     struct lora_settings lora;
     bool decoupled; /* matrices of embedding and head have a learning rate of their own */
+    bool muon;      /* the optimizer of the blocks' matrices is Muon; all else has AdamW */
     struct context_parallel context;
     struct tensor_parallel tensor;
     struct pipeline_parallel pipeline;
@@ -208,6 +209,8 @@ static inline bool model_selects_rows(const struct model_settings *settings)
 int64_t model_parameter_count(const struct model_settings *settings);
 /* Returns the elements of all adapters; 0 without LoRA. */
 int64_t model_adapter_count(const struct model_settings *settings);
+/* Returns the elements of the parameters whose optimizer is Muon. */
+int64_t model_muon_count(const struct model_settings *settings);
 /* Returns the elements of all parameters that are not frozen, adapters included. */
 int64_t model_trained_count(const struct model_settings *settings);
 

@@ -51,6 +51,7 @@ struct group;
     X(FILL, fill)                                                                                                      \
     X(ADD, add)                                                                                                        \
     X(MULTIPLY, multiply)                                                                                              \
+    X(AFFINE, affine)                                                                                                  \
     X(EXACT_ADD, exact_add)                                                                                            \
     X(EXACT_READ, exact_read)                                                                                          \
     X(QUANTIZE, quantize)                                                                                              \
@@ -58,7 +59,9 @@ struct group;
     X(DELAYED_SCALE, delayed_scale)                                                                                    \
     X(SUM_SQUARES, sum_squares)                                                                                        \
     X(GRADIENT_SCALE, gradient_scale)                                                                                  \
-    X(ADAMW, adamw)
+    X(ADAMW, adamw)                                                                                                    \
+    X(MOMENTUM, momentum)                                                                                              \
+    X(MUON, muon)
 
 /* Collectives, which executors pass on to the group's table. */
 #define OP_COLLECTIVE_TABLE(X)                                                                                         \
@@ -512,6 +515,15 @@ struct multiply_args {
     double factor;
 };
 
+/* to = factor * from / max(sqrt(squares), eps) + diagonal * I; without squares there is no division. Computed in f32,
+ * with one factor that is rounded to f32, and rounded once to to's type. */
+struct affine_args {
+    struct tensor from;    /* f [M, N]; may be to itself */
+    struct tensor squares; /* optional f64 [1, 1] */
+    struct tensor to;      /* from's type [M, N]; M = N with a diagonal */
+    double factor, diagonal, eps;
+};
+
 /* to (+)= from, rounded to the nearest multiple of quantum (a power of two), ties to even; NaN where |from| > most.
  * Sums below 2^53 quanta are exact, and therefore independent of their order (Demmel & Nguyen 2013). */
 struct exact_add_args {
@@ -627,6 +639,33 @@ struct adamw_args {
     struct tensor step;     /* stat [1, ADAMW_STEP_COUNT] */
     struct tensor scale;    /* stat [1, 1] */
     double beta1, beta2, eps, weight_decay, lr_factor;
+};
+
+/* The momentum of Muon (torch.optim.Muon). With g = gradient * scale:
+ *   m = momentum m + (1 - momentum) g
+ *   update = nesterov ? momentum m + (1 - momentum) g : m
+ * Everything is computed in f32, and rounded once where it is stored. If scale is NaN, m does not change and update is
+ * 0. */
+struct momentum_args {
+    struct tensor gradient; /* f [1, n], of m's type, or bf16 with an f32 m */
+    struct tensor m;        /* f [1, n] */
+    struct tensor update;   /* f [1, n], of any type */
+    struct tensor scale;    /* stat [1, 1] */
+    double momentum;
+    bool nesterov;
+};
+
+/* The step of Muon with an orthogonalized update (torch.optim.Muon). With lr = rate * lr_factor:
+ *   w -= lr * weight_decay * w
+ *   w -= lr * adjustment * update
+ * Everything is computed in f32, and rounded once where it is stored in bf16. If scale is NaN, nothing changes. */
+struct muon_args {
+    struct tensor weight; /* f [1, n]; with low: bf16, the high part of split */
+    struct tensor low;    /* optional i16 [1, n] */
+    struct tensor update; /* f [1, n], of any type */
+    struct tensor rate;   /* stat [1, 1] */
+    struct tensor scale;  /* stat [1, 1] */
+    double lr_factor, weight_decay, adjustment;
 };
 
 /* Collectives over `group`, which has `size` ranks. All ranks launch the same collectives in the same order. f32 and

@@ -327,6 +327,10 @@ const char *op_check(enum op op, const void *args)
                  ? a->sum.cols == SQUARES_PARTS && is_stat(&a->x) && a->x.rows == 1 && a->x.cols % SQUARES_BLOCK == 0
                  : a->sum.cols == 1)
         CHECK(ADAMW, adamw, check_adamw(a))
+        RULE(AFFINE, affine, a->diagonal == 0 || a->from.rows == a->from.cols)
+        RULE(MOMENTUM, momentum,
+             a->gradient.dtype == a->m.dtype || (a->gradient.dtype == DTYPE_BF16 && a->m.dtype == DTYPE_F32))
+        RULE(MUON, muon, !tensor_present(&a->low) || a->weight.dtype == DTYPE_BF16)
         RULE(ALL_REDUCE, all_reduce,
              a->maximum ? is_stat(&a->x) && !tensor_present(&a->scratch)
                         : !tensor_present(&a->scratch) || tensor_count(&a->scratch) == tensor_count(&a->x))

@@ -551,6 +551,7 @@ static void declare_weights(struct unit *unit, struct unit *adapters)
         declare_adapters(unit, adapters, linears[i].id, linears[i].inputs, linears[i].parts, linears[i].count);
     unit->decay[STORAGE_MATRIX] = s->decay_matrices;
     unit->decay[STORAGE_VECTOR] = s->decay_vectors;
+    unit->muon = s->muon;
 }
 
 void block_declare_sum(struct unit *unit)

@@ -26,6 +26,24 @@ static struct tensor part_of(const struct flat_store *own, const struct unit_sta
     return tensor_columns(&shard, first, count);
 }
 
+/* Returns the elements of a unit's flat buffer that have a second moment. */
+static struct index_range second_moments(const struct flat_store *own, const struct unit_state *state,
+                                         const struct unit *unit)
+{
+    const int64_t first = unit->muon ? unit->elements[STORAGE_MATRIX] : 0;
+    return store_common(state, own->rank, first, own->ranks * state->shard_elements);
+}
+
+/* As part_of, of the second moments, for `count` elements from element `at` of the flat buffer on. */
+static struct tensor second_moments_of(const struct flat_store *own, const struct unit_state *state,
+                                       const struct unit *unit, int64_t at, int64_t count)
+{
+    const struct index_range common = range_common(second_moments(own, state, unit), (struct index_range){at, count});
+    if (!tensor_present(&state->v) || common.count == 0)
+        return tensor_vector(NULL, state->v.dtype, 0);
+    return tensor_columns(&state->v, common.first - second_moments(own, state, unit).first, common.count);
+}
+
 /* Returns the intersection of this rank's shard and a storage class. */
 static struct store_shard shard_of(struct weight_store *store, struct unit *unit, enum storage_class storage)
 {
@@ -41,7 +59,22 @@ static struct store_shard shard_of(struct weight_store *store, struct unit *unit
         .weight = {part_of(own, h, &h->values, first, count), part_of(own, h, &h->low, first, count)},
         .gradient = part_of(own, h, &h->gradients, first, count),
         .m = part_of(own, h, &h->m, first, count),
-        .v = part_of(own, h, &h->v, first, count)};
+        .v = second_moments_of(own, h, unit, common.first, count)};
+}
+
+static int64_t flat_elements(struct weight_store *store, const struct unit *unit)
+{
+    const struct flat_store *own = store->self;
+    return own->trains && !unit->frozen ? own->ranks * own->states[unit->index].shard_elements : 0;
+}
+
+static void gather_flat(struct weight_store *store, const struct unit *unit, struct tensor flat, struct stream *stream)
+{
+    const struct flat_store *own = store->self;
+    const struct unit_state *state = &own->states[unit->index];
+    if (own->ranks > 1)
+        LAUNCH(stream, ALL_GATHER, all_gather, .group = own->groups->gather, .in = store_own_shard(own, state, &flat),
+               .out = store_rows(own, state, flat.data, flat.dtype));
 }
 
 /* -- Making ------------------------------------------------------------------------------------------------------ */
@@ -63,6 +96,8 @@ static const struct store_class class = {.begin = store_begin,
                                          .end = store_end,
                                          .gradients_wait = store_gradients_wait,
                                          .shard = shard_of,
+                                         .flat_elements = flat_elements,
+                                         .gather_flat = gather_flat,
                                          .destroy = destroy};
 
 static struct tensor flat_tensor(struct budget *budget, int64_t count, enum dtype dtype, enum budget_category category)
@@ -189,7 +224,7 @@ static void create_training_state(const struct flat_store *own, struct unit_stat
     if (unit->rounds_gradients && unit->elements[STORAGE_VECTOR] > 0)
         state->vectors = flat_tensor(r->budget, unit->elements[STORAGE_VECTOR], r->statistic, BUDGET_GRADIENTS);
     state->m = flat_tensor(r->budget, shard, moment, BUDGET_OPTIMIZER);
-    state->v = flat_tensor(r->budget, shard, moment, BUDGET_OPTIMIZER);
+    state->v = flat_tensor(r->budget, second_moments(own, state, unit).count, moment, BUDGET_OPTIMIZER);
 }
 
 static void create_state(struct flat_store *own, struct unit_state *state, const struct unit *unit,

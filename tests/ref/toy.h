@@ -44,6 +44,7 @@ struct toy_options {
     int64_t head_tokens;                                  /* 0 = all */
     void (*place)(struct model *model, const void *self); /* NULL: parameters are whole */
     const void *self;                                     /* of place */
+    struct muon_settings muon;                            /* of a model with Muon */
     struct comm *tensor;                                  /* as in struct engine_settings, as class_weights */
     const float *class_weights;
 };
