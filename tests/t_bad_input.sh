@@ -269,6 +269,9 @@ reproducible, but not by kernels | train deck.cfg train.reproducible=true    | 2
 reproducible, bf16 sums         | train deck.cfg train.reproducible=true device.deterministic=true parallel.shard=full parallel.reduce_as=bf16 | 2 | train.reproducible = true: needs parallel.reduce_as = "fp32"
 bf16 sums of replicas           | train deck.cfg parallel.reduce_as=bf16    | 2 | parallel.reduce_as = "bf16"
 no masters beside fp32          | train deck.cfg precision.masters=false    | 2 | precision.masters = false
+Muon without matrices           | train deck.cfg optimizer.kind=muon train.freeze=trunk | 2 | optimizer.kind = "muon": not with train.freeze = "trunk"
+Muon with adapters              | train deck.cfg optimizer.kind=muon lora.rank=4 | 2 | optimizer.kind = "muon": not with lora.rank
+an optimizer that is unknown    | train deck.cfg optimizer.kind=lion        | 2 | optimizer.kind = lion: must be one of "adamw", "muon"
 bf16 gradients beside fp32      | train deck.cfg precision.gradients=bf16   | 2 | precision.gradients = "bf16": needs precision.compute = "bf16"
 reproducible, chosen chunks     | train deck.cfg train.reproducible=true device.deterministic=true memory.head_tokens=0 | 2 | train.reproducible = true: needs a number in memory.head_tokens
 an empty output                 | sweep deck.cfg --output=                    | 2 | --output: the value is empty

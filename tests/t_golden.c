@@ -36,6 +36,8 @@ static const char *const cases[] = {"llama_gqa_padded",
                                     "esm2_pad",
                                     "amplify_packed",
                                     "amplify_pad",
+                                    "esmc_packed",
+                                    "esmc_pad",
                                     "llama_lora",
                                     "llama_lora_tied",
                                     "esm2_lora",
@@ -67,6 +69,8 @@ enum mutation {
     NO_BIAS_GRADIENT,
     NO_DECODER_BIAS,
     NO_HEAD_GAIN,
+    NO_PROJECTION_GAIN,
+    NO_STREAM_FACTOR,
     GELU_FORM,
     HEAD_GELU_FORM,
     NO_TOKEN_DROPOUT,
@@ -93,6 +97,8 @@ static const char *const mutation_names[MUTATIONS] = {"none",
                                                       "bias gradient left out",
                                                       "decoder bias left out",
                                                       "gains of q and k left out",
+                                                      "gains of projections left out",
+                                                      "factor of the stream left out",
                                                       "GELU's other form",
                                                       "GELU in the head",
                                                       "token dropout left out",
@@ -160,7 +166,7 @@ static void mutate(struct wrapper *wrapper, struct stream *stream, enum op op, c
         return;
     }
     memcpy(&a, args, op_info(op)->args_bytes);
-    if (op == OP_MULTIPLY && mutation == NO_FACTOR)
+    if (op == OP_MULTIPLY && (mutation == NO_FACTOR || mutation == NO_STREAM_FACTOR))
         return;
     /* only adapters add a product to a tensor: to outputs of B transposed, and to input gradients */
     if (op == OP_GEMM && a.gemm.c.data == a.gemm.d.data &&
@@ -178,7 +184,10 @@ static void mutate(struct wrapper *wrapper, struct stream *stream, enum op op, c
         a.head_norm.one_plus = true, a.head_norm.weight.data = (void *)zeros;
     if (op == OP_LAYERNORM_FORWARD && mutation == NORM_EPS)
         a.layernorm.eps *= 2;
-    if (op == OP_LAYERNORM_FORWARD && mutation == NO_NORM_BIAS)
+    /* queries and keys are columns of wider rows */
+    if (op == OP_LAYERNORM_FORWARD && mutation == NO_PROJECTION_GAIN && a.layernorm.x.stride > a.layernorm.x.cols)
+        a.layernorm.one_plus = true, a.layernorm.weight.data = (void *)zeros;
+    if (op == OP_LAYERNORM_FORWARD && mutation == NO_NORM_BIAS && tensor_present(&a.layernorm.bias))
         a.layernorm.bias.data = (void *)zeros;
     if (op == OP_ATTENTION_FORWARD)
         mutate_attention(&a.attention, mutation);
@@ -408,7 +417,11 @@ static bool applies(const struct golden *g, enum mutation mutation)
     case NO_DECODER_BIAS:
         return family->decoder_bias;
     case NO_HEAD_GAIN:
-        return family->names.q_norm != NULL;
+        return family->names.q_norm != NULL && !family->whole_qk_norm;
+    case NO_PROJECTION_GAIN:
+        return family->whole_qk_norm;
+    case NO_STREAM_FACTOR:
+        return family->scaled_residual;
     case GELU_FORM:
         return family->gelu;
     case HEAD_GELU_FORM:

@@ -21,7 +21,7 @@ struct family_names {
     const char *gate, *up; /* gate NULL: up has all rows, with SwiGLU the gate's first */
     const char *down;
     const char *norm1, *norm2;   /* norms before attention and before the MLP */
-    const char *q_norm, *k_norm; /* RMSNorms of each head of q and k (QK norm) */
+    const char *q_norm, *k_norm; /* norms of q and k (QK norm) */
     const char *final_norm;
     const char *dense, *head_norm; /* the head's transform */
     const char *decoder;           /* the head's matrix, unless tied */
@@ -109,7 +109,11 @@ struct family {
     const char *title; /* in messages */
 
     /* -- Blocks and head -- */
-    bool layer_norm;         /* LayerNorm with bias, else RMSNorm */
+    bool layer_norm;          /* LayerNorm with bias, else RMSNorm */
+    bool final_norm_unbiased; /* the LayerNorm before the head has no bias */
+    bool whole_qk_norm;   /* norms of q and k are over all heads, LayerNorms without bias or RMSNorms; else RMSNorms of
+                             each   head */
+    bool scaled_residual; /* outputs of attention and MLP are divided by sqrt(layers / 36) before they are added */
     bool bias[LINEAR_COUNT]; /* linear layers of a block that always have biases; settings may add to them */
     bool gelu;               /* the MLP is down(gelu(up)), else SwiGLU: down(silu(gate) * up) */
     bool causal; /* the objective unless settings say otherwise (model_causal, settings.h): true causal, false masked */

@@ -92,6 +92,7 @@ struct model_settings {
     enum deck_freeze freeze;
     struct lora_settings lora;
     bool decoupled; /* matrices of embedding and head have a learning rate of their own */
+    bool muon;      /* the optimizer of the blocks' matrices is Muon; all else has AdamW */
     struct context_parallel context;
     struct tensor_parallel tensor;
     struct pipeline_parallel pipeline;
@@ -128,6 +129,12 @@ static inline bool model_trains_head(const struct model_settings *settings)
 {
     return settings->lora.rank == 0 || settings->freeze == DECK_FREEZE_TRUNK || settings->task.head != DECK_HEAD_LM;
 }
+
+/* Returns the factor by which the residual stream is larger than the published model's, whose blocks compute x + f(x) /
+ * factor; 1 unless the family scales residuals. The embedding is multiplied by it, and since a norm of the stream
+ * divides it out again, but for its epsilon, the blocks need not divide: norm_eps * factor^2 is the epsilon of these
+ * norms. */
+double model_stream_factor(const struct model_settings *settings);
 
 /* Return the token that adds nothing to the embedding's gradient, and the row of the embedding that is initially zero;
  * -1: none. In a family that has one, it is the padding token. */
@@ -202,6 +209,8 @@ static inline bool model_selects_rows(const struct model_settings *settings)
 int64_t model_parameter_count(const struct model_settings *settings);
 /* Returns the elements of all adapters; 0 without LoRA. */
 int64_t model_adapter_count(const struct model_settings *settings);
+/* Returns the elements of the parameters whose optimizer is Muon. */
+int64_t model_muon_count(const struct model_settings *settings);
 /* Returns the elements of all parameters that are not frozen, adapters included. */
 int64_t model_trained_count(const struct model_settings *settings);
 

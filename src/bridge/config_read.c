@@ -269,8 +269,8 @@ static int read_causal(const struct config_source *s, const struct config_key *r
 /* Checks the id of a special token if the model has the family's tokenizer, as the size of its vocabulary says. */
 static int check_token(const struct config_source *s, const struct config_key *row, const struct deck *deck)
 {
-    const struct tokenizer *own = s->family->tokenizer != NULL ? tokenizer_find(s->family->tokenizer) : NULL;
-    const bool checks = row->allowed != NULL && own != NULL && deck->model.vocabulary == own->vocabulary;
+    const bool own = s->family->tokenizer != NULL && deck->model.vocabulary == s->family->presets[0].vocabulary;
+    const bool checks = row->allowed != NULL && own;
     return checks ? check_fixed(s, row) : ERROR_NONE;
 }
 

@@ -18,6 +18,9 @@ static int64_t size_of_gated(const struct model_settings *s, int64_t multiple)
 
 /* -- Limits of the classes ---------------------------------------------------------------------------------------- */
 
+/* torch's epsilon of a LayerNorm, in classes that do not configure it. */
+static const double DEFAULT_EPS = 1e-5;
+
 static int check_size(const char *architecture, const char *key, int64_t value, int64_t wanted, const char *why)
 {
     if (value == wanted)
@@ -102,6 +105,10 @@ int config_check(const struct model_settings *s, enum checkpoint_dialect dialect
         code = check_size(architecture, "head_dim", s->head_dim, s->hidden / s->heads, "has no head size of its own");
     if (code == ERROR_NONE && family_key_of(family, offsetof(struct deck, model.kv_heads)) == NULL)
         code = check_size(architecture, "kv_heads", s->kv_heads, s->heads, "has no grouped heads");
+    if (code == ERROR_NONE && family_key_of(family, offsetof(struct deck, model.norm_eps)) == NULL &&
+        s->norm_eps != DEFAULT_EPS)
+        code = error_user("key model.norm_eps = %g: not supported by %s, whose norms always have %g", s->norm_eps,
+                          architecture, DEFAULT_EPS);
     if (code == ERROR_NONE && model_causal(s) != family->causal && !has_key(family, CONFIG_CAUSAL, dialect))
         code = error_user("key model.objective = \"%s\": not supported by %s", model_causal(s) ? "causal" : "masked",
                           architecture);

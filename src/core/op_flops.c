@@ -29,11 +29,26 @@ static int64_t attention_backward_flops(const struct attention_backward_args *a)
     return attention_flops(5, &a->q, &a->k, a->segments.q_start.cols, a->causal, a->window);
 }
 
+/* Each row is multiplied with one expert's matrix; rows that no expert has are counted too. */
+static int64_t expert_gemm_flops(const struct expert_gemm_args *a)
+{
+    return 2 * a->a.rows * a->a.cols * a->d.cols;
+}
+
+static int64_t expert_gradient_flops(const struct expert_gradient_args *a)
+{
+    return 2 * a->dy.rows * a->dy.cols * a->x.cols;
+}
+
 int64_t op_flops(enum op op, const void *args)
 {
     switch (op) {
     case OP_GEMM:
         return gemm_flops(args);
+    case OP_EXPERT_GEMM:
+        return expert_gemm_flops(args);
+    case OP_EXPERT_GRADIENT:
+        return expert_gradient_flops(args);
     case OP_ATTENTION_FORWARD:
         return attention_forward_flops(args);
     case OP_ATTENTION_BACKWARD:

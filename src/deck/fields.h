@@ -52,8 +52,15 @@ struct deck {
         char targets[DECK_STRING];
     } lora;
     struct {
+        int kind; /* enum deck_optimizer */
         double lr, decoupled_lr, beta1, beta2, eps, weight_decay, clip;
         int decay; /* enum deck_decay */
+        struct {
+            double lr, momentum;
+            bool nesterov;
+            int64_t ns_steps;
+            int adjust_lr_fn; /* enum deck_adjust_lr */
+        } muon;
     } optimizer;
     struct {
         int kind; /* enum deck_schedule */

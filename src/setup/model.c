@@ -192,6 +192,7 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
         .freeze = (enum deck_freeze)deck->train.freeze,
         .lora = {.rank = deck->lora.rank, .alpha = deck->lora.alpha},
         .decoupled = deck->optimizer.decoupled_lr > 0,
+        .muon = deck->optimizer.kind == DECK_OPTIMIZER_MUON,
     };
     if (s->kv_heads == 0)
         s->kv_heads = s->heads;

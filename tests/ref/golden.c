@@ -155,9 +155,11 @@ void golden_open(struct golden *g, const char *name)
         g->settings.token_dropout = attribute(file, "token_dropout") != 0;
     open_adapters(&g->settings.lora, g->settings.family, file);
     g->settings.tanh_gelu = attribute_is(file, "gelu", "tanh");
-    g->optimizer = (struct optimizer_settings){attribute(file, "beta1"),    attribute(file, "beta2"),
-                                               attribute(file, "adam_eps"), attribute(file, "weight_decay"),
-                                               attribute(file, "clip"),     false};
+    g->optimizer = (struct optimizer_settings){.beta1 = attribute(file, "beta1"),
+                                               .beta2 = attribute(file, "beta2"),
+                                               .eps = attribute(file, "adam_eps"),
+                                               .weight_decay = attribute(file, "weight_decay"),
+                                               .clip = attribute(file, "clip")};
     g->lr = attribute(file, "lr");
     open_batch(g, file);
     int64_t logits = g->batch.rows * g->batch.row_tokens * g->settings.vocabulary;
