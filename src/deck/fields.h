@@ -15,6 +15,7 @@ struct deck {
         int family;    /* enum deck_family */
         int objective; /* enum deck_objective */
         int64_t layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary, positions;
+        int64_t sliding_window, max_window_layers;
         int tied; /* enum deck_tied */
         bool attention_bias, mlp_bias;
         int head; /* enum deck_head */

@@ -21,8 +21,9 @@
 #define LARGE 1099511627776.0 /* 2^40: beyond any size or count of a run */
 #define WIDTH 16777216.0      /* 2^24: far beyond any width or context, and products of sizes stay exact */
 #define LAYERS 65536.0
-#define INDEX 2147483647.0       /* largest 32-bit index */
-#define EXACT 9007199254740992.0 /* 2^53: the largest bound a double holds exactly */
+#define LONGEST_WINDOW 1073741824.0 /* ATTENTION_LONGEST_WINDOW */
+#define INDEX 2147483647.0          /* largest 32-bit index */
+#define EXACT 9007199254740992.0    /* 2^53: the largest bound a double holds exactly */
 
 const struct deck_row deck_table[] = {
     {STRING(model.preset, ""), .restart = RESTART_TENSORS,
@@ -31,12 +32,13 @@ const struct deck_row deck_table[] = {
     {CHOICE(model.family, DECK_FAMILY_PRESET, "preset" DECK_FAMILIES(FAMILY_NAME)), .restart = RESTART_TENSORS,
      .doc =
          "Form of the blocks and the head. \"preset\" is the preset's family, or \"llama\" without a preset. \"qwen2\" "
-         "(also Qwen 2.5) is a Llama with biases of q, k and v, \"qwen3\" one with norms of q and k (QK norm)."},
+         "(also Qwen 2.5) is a Llama with biases of q, k and v, \"qwen3\" one with norms of q and k (QK norm), "
+         "\"mistral\" one with a sliding window (model.sliding_window); \"esmc\" is ESM C."},
     {CHOICE(model.objective, DECK_OBJECTIVE_FAMILY, "family", "causal", "masked"), .restart = RESTART_MODEL,
      .doc =
          "\"causal\": a token sees earlier tokens, and the model predicts the next one. \"masked\": a token sees all, "
          "and the model predicts masked tokens (data.mask_probability), which needs a tokenizer with a mask token. "
-         "\"family\": masked for \"esm2\" and \"amplify\", else causal."},
+         "\"family\": masked for \"esm2\", \"esmc\" and \"amplify\", else causal."},
     {PATH(model.initialise_from, ""), .restart = RESTART_FREE,
      .doc = "Checkpoint file or run folder with the initial weights of a new run, for example the result of `cistron "
             "import`; \"\" initialises from train.seed. Unset keys of this section take the file's values; sizes that "
@@ -64,6 +66,11 @@ const struct deck_row deck_table[] = {
          "Longer windows are refused in training, eval and score, and exports state it. Set it to train on longer "
          "sequences. 0 uses the preset's, and in an export the longest window; without a preset there is no limit in "
          "training, and eval and score take the windows of the training."},
+    {INT(model.sliding_window, -1, -1, LONGEST_WINDOW), .unit = "tokens", .restart = RESTART_MODEL,
+     .doc = "Sliding window attention of causal models: a token sees itself and the sliding_window - 1 tokens before "
+            "it (Mistral 7B v0.1: 4096); 0: all of them. -1 uses the preset's, or none without one."},
+    {INT(model.max_window_layers, 0, 0, LAYERS), .restart = RESTART_MODEL,
+     .doc = "Number of the first layers that see all tokens in spite of model.sliding_window (Qwen)."},
     {CHOICE(model.tied, DECK_TIED_PRESET, "preset", "yes", "no"), .restart = RESTART_TENSORS,
      .doc = "Whether the head shares the embedding's matrix; without a preset, \"esm2\" does."},
     {BOOL(model.attention_bias, false), .restart = RESTART_TENSORS,
@@ -424,7 +431,8 @@ const struct deck_row deck_table[] = {
             "the number of ranks. 0 is 1 or, if nothing fits then, the smallest number that fits."},
     {CHOICE(parallel.context_method, DECK_CONTEXT_AUTO, "auto", "gather", "heads", "ring"), .restart = RESTART_LOGGED,
      .doc = "How attention uses the whole row: gather keys and values; exchange tokens for heads (all-to-all); or pass "
-            "keys and values around a ring. \"auto\" is \"heads\" if parallel.context divides model.kv_heads, "
+            "keys and values around a ring (not with model.sliding_window). \"auto\" is \"heads\" if parallel.context "
+            "divides model.kv_heads, "
             "otherwise \"gather\"."},
     {INT(parallel.pipeline, 1, 1, 64), .unit = "stages", .restart = RESTART_LOGGED,
      .doc = "Pipeline parallelism: number of stages, each with some of the layers; a divisor of the number of ranks. "

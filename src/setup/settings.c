@@ -76,6 +76,7 @@ struct loader_settings settings_of_loader(const struct deck *deck)
         .task = model_task_from_deck(deck),
         .token_dropout = model_drops_tokens(deck),
         .balance = deck->data.balance,
+        .sliding_window = model_window_from_deck(deck),
         .shuffle = deck->data.shuffle,
     };
 }

@@ -137,6 +137,8 @@ void golden_open(struct golden *g, const char *name)
         .tied = attribute(file, "tied") != 0,
         .attention_bias = optional_attribute(file, "attention_bias", 0) != 0,
         .mlp_bias = optional_attribute(file, "mlp_bias", 0) != 0,
+        .sliding_window = (int64_t)optional_attribute(file, "sliding_window", 0),
+        .max_window_layers = (int64_t)optional_attribute(file, "max_window_layers", 0),
         .rope = {attribute(file, "rope_theta"), attribute(file, "rope_factor"), attribute(file, "rope_low"),
                  attribute(file, "rope_high"), (int64_t)attribute(file, "rope_original"),
                  .type = attribute_is(file, "rope_type", "yarn")     ? DECK_ROPE_YARN

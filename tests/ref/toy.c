@@ -12,7 +12,8 @@ struct model_settings toy_settings(enum toy_kind kind)
 {
     static const struct family *const of[] = {
         [TOY_LLAMA] = &family_llama,     [TOY_LLAMA_TIED] = &family_llama, [TOY_ESM2] = &family_esm2,
-        [TOY_AMPLIFY] = &family_amplify, [TOY_QWEN] = &family_qwen3,
+        [TOY_AMPLIFY] = &family_amplify, [TOY_QWEN] = &family_qwen3,       [TOY_MISTRAL] = &family_mistral,
+        [TOY_ESMC] = &family_esmc,
     };
     return (struct model_settings){.family = of[kind],
                                    .layers = 3,
@@ -22,6 +23,8 @@ struct model_settings toy_settings(enum toy_kind kind)
                                    .kv_heads = of[kind]->causal ? 2 : 4,
                                    .head_dim = 8,
                                    .vocabulary = 40,
+                                   .sliding_window = kind == TOY_MISTRAL ? 7 : 0,
+                                   .max_window_layers = kind == TOY_MISTRAL ? 1 : 0,
                                    .attention_bias = kind == TOY_QWEN,
                                    .mlp_bias = kind == TOY_QWEN,
                                    .tied = kind == TOY_LLAMA_TIED || kind == TOY_ESM2,
