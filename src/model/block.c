@@ -328,7 +328,10 @@ static void attention_part_backward(struct execution *e, struct unit *unit, stru
         attention_backward(e, unit, &attention_ids, d_attention, d_fused);
     if (norms)
         head_norm_backward(e, unit, &head_norm, unit_tensor(e, unit, BLOCK_PROJECTED), d_fused, d_projected);
+    qkv_linear.ends_backward = unit->ends_backward && unit->frozen;
     linear_backward(e, unit, &qkv_linear, &normed, d_projected, d_normed, NULL, pending);
+    if (qkv_linear.ends_backward)
+        return;
     norm_backward(e, unit, &norm1,
                   &(struct norm_gradients){.x = input,
                                            .dy = d_normed,
