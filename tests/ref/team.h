@@ -43,6 +43,7 @@ struct form {
     int64_t mlp_tokens; /* tokens of a slice of the MLP; 0: all */
     bool frozen;        /* the trunk is not trained, and the head not tied */
     bool adapted;       /* LoRA on all linear layers of the blocks, with random initial matrices */
+    double dropout;     /* of adapted */
     bool all_rows;      /* the head of a masked model computes all rows; false: those of labelled tokens */
 };
 
