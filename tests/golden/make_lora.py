@@ -224,6 +224,7 @@ def main(folder):
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
     write_adapter(folder)
+    write_head_adapter(folder)
     made = list(goldens())
     for adapters, golden in made:
         golden.weights = {**golden.weights, **golden.run().adapters()}
