@@ -1,5 +1,5 @@
-/* A family of models as data: the differences between Llama, Qwen, ESM-2 and AMPLIFY. One file, family_NAME.c, defines
- * a family: the form of its blocks and head, published sizes, parameter names, config.json, and tensors in both
+/* A family of models as data: the differences between Llama, Qwen, Mistral, ESM-2 and AMPLIFY. One file, family_NAME.c,
+ * defines a family: the form of its blocks and head, published sizes, parameter names, config.json, and tensors in both
  * dialects. All other code interprets these rows and names no family. Settings that vary within a family are in
  * architecture/settings.h. The list of families is DECK_FAMILIES (deck/deck.h). */
 #ifndef ARCHITECTURE_FAMILY_H
@@ -45,6 +45,12 @@ struct model_preset {
     double norm_eps;
     int64_t positions;  /* max_position_embeddings in its config.json */
     int64_t parameters; /* as published */
+};
+
+/* The sliding window of a preset. */
+struct preset_window {
+    const char *preset;
+    int64_t tokens;
 };
 
 #define PLAIN_ROPE(base)                                                                                               \
@@ -120,6 +126,7 @@ struct family {
     int64_t zero_row;   /* row of the embedding that is initially zero; -1 = none */
     int64_t padding;    /* token that adds nothing to the embedding's gradient; -1 = none */
     const struct model_preset *presets;
+    const struct preset_window *windows; /* of the presets that have one */
 
     /* -- Tokens -- */
     const char *tokenizer;       /* tokenizer of its published models, if this program has it */

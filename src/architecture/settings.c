@@ -56,6 +56,10 @@ int model_settings_check_sizes(const struct model_settings *s)
     if (s->head_dim % 2 != 0 || s->head_dim > WIDEST_HEAD)
         return error_user("key model.head_dim = %lld: must be even and at most %d", (long long)s->head_dim,
                           WIDEST_HEAD);
+    if (model_has_window(s) && !model_causal(s))
+        return error_user("key model.sliding_window = %lld: needs a causal model; set it to 0, or model.objective = "
+                          "\"causal\"",
+                          (long long)s->sliding_window);
     if ((float)s->norm_eps < 1e-35f) /* 0 in fp32, or nearly so */
         return error_user("key model.norm_eps = %g: must be from 1e-35 to 1, or 0 for the preset's", s->norm_eps);
     if (s->rope.factor > 1 && s->rope.type != DECK_ROPE_LINEAR &&
@@ -146,11 +150,22 @@ bool model_has_bias(const struct model_settings *s, int linear)
     return s->family->bias[linear] || added;
 }
 
+/* Returns the elements of a block's matrices. */
+static int64_t block_matrix_count(const struct model_settings *s)
+{
+    const int64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
+    return s->hidden * (q + 2 * kv) + q * s->hidden + (s->family->gelu ? 2 : 3) * s->hidden * s->ffn;
+}
+
+int64_t model_muon_count(const struct model_settings *s)
+{
+    return s->muon ? s->layers * block_matrix_count(s) : 0;
+}
+
 int64_t model_parameter_count(const struct model_settings *s)
 {
     const struct family *family = s->family;
-    int64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
-    int64_t block = s->hidden * (q + 2 * kv) + q * s->hidden + (family->gelu ? 2 : 3) * s->hidden * s->ffn;
+    int64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim, block = block_matrix_count(s);
     block += 2 * norm_count(s) + qk_norm_count(s);
     const int64_t biases[LINEAR_COUNT] = {[LINEAR_QKV] = q + 2 * kv,
                                           [LINEAR_O] = s->hidden,

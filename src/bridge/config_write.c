@@ -44,6 +44,19 @@ static bool has_key(const struct family *family, enum config_kind kind, enum che
     return row != NULL && config_key_in(row, dialect);
 }
 
+static int check_window(const struct model_settings *s, const char *architecture, enum checkpoint_dialect dialect)
+{
+    if (!model_has_window(s))
+        return ERROR_NONE;
+    if (!has_key(s->family, CONFIG_WINDOW, dialect))
+        return error_user("key model.sliding_window = %lld: not supported by %s, whose tokens see all earlier ones",
+                          (long long)s->sliding_window, architecture);
+    if (s->max_window_layers > 0 && !has_key(s->family, CONFIG_WINDOW_LAYERS, dialect))
+        return error_user("key model.max_window_layers = %lld: not supported by %s, whose layers all have the window",
+                          (long long)s->max_window_layers, architecture);
+    return ERROR_NONE;
+}
+
 const char *config_architecture(const struct model_settings *s, enum checkpoint_dialect dialect)
 {
     if (s->task.head == DECK_HEAD_LM)
@@ -86,6 +99,8 @@ int config_check(const struct model_settings *s, enum checkpoint_dialect dialect
     int code = check_task(s, architecture);
     if (code == ERROR_NONE)
         code = check_biases(s, dialect);
+    if (code == ERROR_NONE)
+        code = check_window(s, architecture, dialect);
     if (code == ERROR_NONE && (te || family_key_of(family, offsetof(struct deck, model.head_dim)) == NULL))
         code = check_size(architecture, "head_dim", s->head_dim, s->hidden / s->heads, "has no head size of its own");
     if (code == ERROR_NONE && family_key_of(family, offsetof(struct deck, model.kv_heads)) == NULL)
@@ -222,6 +237,12 @@ static json_t *value_for(const struct config_target *t, const struct config_key 
         return ends_of(&t->ends->config, t->tokenizer);
     case CONFIG_CAUSAL:
         return json_boolean(model_causal(s));
+    case CONFIG_WINDOW:
+        return model_has_window(s) ? json_integer(s->sliding_window) : json_null();
+    case CONFIG_USES_WINDOW:
+        return json_boolean(model_has_window(s));
+    case CONFIG_WINDOW_LAYERS:
+        return model_has_window(s) ? json_integer(s->max_window_layers) : NULL;
     case CONFIG_CLASSES:
         return classes_map(s->family);
     case CONFIG_TOKEN_ROWS:

@@ -4,7 +4,7 @@
 
 in the environment of make_llama.py. esm2_tiny and llama_tiny are what transformers writes: ESM-2 in float32, one file,
 with its contact head, the table of RoPE and the tokenizer; Llama in bfloat16, in shards with an index, with llama3
-scaling of RoPE, without a tokenizer; qwen2_tiny and qwen3_tiny in bfloat16, one file; esmc_tiny in float32.
+scaling of RoPE, without a tokenizer; qwen2_tiny, qwen3_tiny and mistral_tiny in bfloat16, one file; esmc_tiny in float32.
 ntv2_tiny has the names and the configuration of the published Nucleotide Transformers v2. esm2_old and llama_tiny/config_old.json are the same models as transformers 4
 spelt them: LayerNorm's weight and bias (esm2_tiny has gamma and beta), a table of RoPE in each layer, the tied decoder
 written out, no contact head; rope_theta and rope_scaling. amplify_tiny has the names and the configuration of the
@@ -44,7 +44,9 @@ LLAMA = dataclasses.replace(
 LLAMA_SHARD = "30KB"
 ESMC = dataclasses.replace(make_esmc.CASES[0], name="tiny", seed=45, norm_eps=1e-5)
 RELATIVES = [
-    dataclasses.replace(case, name="tiny", seed=44, vocab=256) for case in make_llama.CASES if case.family != "llama"
+    dataclasses.replace(case, name="tiny", seed=44, vocab=256)
+    for case in make_llama.CASES
+    if case.family != "llama" and case.max_window_layers == 0
 ]
 
 
