@@ -15,6 +15,12 @@ static inline bool engine_draws(const struct engine *e)
     return e->settings.memory.use == MEMORY_TRAIN && precision_draws(&e->model->settings.precision);
 }
 
+/* Returns whether the engine's passes have dropout. */
+static inline bool engine_drops(const struct engine *e)
+{
+    return e->settings.memory.use == MEMORY_TRAIN && lora_drops(&e->model->settings.lora);
+}
+
 /* -- engine_batch.c ---------------------------------------------------------------------------------------------- */
 
 void engine_create_batches(struct engine *e);

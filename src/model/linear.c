@@ -144,7 +144,7 @@ static void declare_weight(struct unit *unit, const struct linear *linear)
 void linear_declare(struct unit *unit, const struct linear *linear)
 {
     declare_exchange(unit, linear);
-    adapter_declare(unit, &linear->adapter, linear->tokens);
+    adapter_declare(unit, &linear->adapter, linear->tokens, unit->weights[linear->weight].cols);
     if (!is_quantized(linear))
         return;
     struct weight *w = &unit->weights[linear->weight];

@@ -35,6 +35,7 @@ enum linear_tensor {
     LINEAR_AMAX,    /* amax of a gathered operand, over all ranks */
     LINEAR_ADAPTED, /* of adapters (model/linear_adapter.h) */
     LINEAR_ADAPTED_GRADIENT,
+    LINEAR_DROPPED,
     LINEAR_TENSORS
 };
 
