@@ -56,8 +56,9 @@ void sites_sort(struct site_logits *sites)
 
 int64_t sites_find(const struct site_logits *sites, int64_t record, int64_t position)
 {
-    const struct variant_site *found = bsearch(&(struct variant_site){record, position}, sites->list,
-                                               (size_t)sites->count, sizeof *sites->list, by_place);
+    const struct variant_site wanted = {record, position}; /* bsearch may be a macro, which takes no braces */
+    const struct variant_site *found =
+        bsearch(&wanted, sites->list, (size_t)sites->count, sizeof *sites->list, by_place);
     return found - sites->list;
 }
 
