@@ -58,8 +58,9 @@ struct linear {
     bool summed;               /* the op that writes dy can also sum dy for the bias gradient: linear_sum */
     bool fused[OPERAND_COUNT]; /* the op that writes the operand can also quantize it: linear_made */
     struct linear_adapter adapter;
-    bool frozen; /* the weight is not trained, so no columnwise forms are made for its gradient */
-    bool remade; /* the backward of that op can make the input's columnwise form again: linear_remade */
+    bool ends_backward; /* nobody reads the input's gradient */
+    bool frozen;        /* the weight is not trained, so no columnwise forms are made for its gradient */
+    bool remade;        /* the backward of that op can make the input's columnwise form again: linear_remade */
 };
 
 /* Distance in elements between the scales of consecutive tensors: GEMMs need a tensor's scale at a multiple of 16
