@@ -230,8 +230,10 @@ while read -r name ranks a_node gpus keys; do
     plans=$((plans + 1))
 done <<'END'
 amplify_350m 32 8 8
+eden_7b 8 8 8
 esm2_15b 16 8 8
 esm2_650m 8 8 8
+esm2_peft 1 1 1 model.initialise_from= model.preset=esm2_3b
 esm2_tiny_proteins 2 2 -
 fine_tune 1 1 1 model.initialise_from= model.preset=esm2_650m
 lingua_1b 64 8 8

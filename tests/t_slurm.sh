@@ -188,7 +188,7 @@ for template in "$scripts"/*.slurm; do
     grep -q gpus-per-node "$template" && fits="$fits --gpus-per-node=4"
     check "$name: Slurm takes it" sbatch --test-only $fits "$template" 2>"$work/out"
     case $name in
-    train | fine_tune | seeds) continue ;; # planned with keys of their own by t_jobscripts.sh
+    train | fine_tune | esm2_peft | seeds) continue ;; # planned with keys of their own by t_jobscripts.sh
     esac
     id[plan.$name]=$(aside plan.$name $fits --ntasks-per-node=2 "$template" --plan device.memory=1000)
 done

@@ -78,6 +78,16 @@ check "eval" ends 0 eval --checkpoint run --input valid.txt --input-format lines
 check "says bits" says "bits a byte of"
 "$CISTRON" generate --checkpoint run --prompt "The License " --tokens 24 --temperature 0 >greedy 2>/dev/null
 python_says "losses and text are those of transformers" model run/final_model valid.txt eval.json "The License " greedy
+grep . valid.txt >lines.txt
+check "embed" ends 0 embed --checkpoint run --input lines.txt --input-format lines -o lines.npy
+python_says "vectors are those of transformers" vectors run/final_model lines.txt lines.npy
+check "embed of JSON lines" ends 0 embed --checkpoint run --field text --input-format jsonl -o jsonl.npy \
+    --input <(python3 -c 'import json; [print(json.dumps({"text": line.rstrip("\n")})) for line in open("lines.txt")]')
+check "the same vectors" cmp lines.npy jsonl.npy
+check "on two ranks" ranks 2 embed --checkpoint run --input lines.txt --input-format lines -o two.npy
+check "the same vectors on two ranks" cmp lines.npy two.npy
+check "long texts are truncated" ends 0 embed --checkpoint run --input lines.txt --input-format lines --max-length 9 -o short.h5
+check "and counted" says "are longer than --max-length 9"
 check "its own files are beside the model" cmp run/final_model/tokenizer.json "$tokenizer/tokenizer.json"
 check "and what says who is who" cmp run/final_model/tokenizer_config.json "$tokenizer/tokenizer_config.json"
 check "JSON lines too" ends 0 eval --checkpoint run --input <(printf '{"body": "The work."}\n') --field body \
@@ -92,6 +102,12 @@ check "an alphabet of text" python3 -c 'import json; [r] = map(json.loads, open(
 check "an alphabet that no token has" ends 2 generate --checkpoint run --prompt The --alphabet 'aé'
 check "FASTA of text is refused" ends 2 generate --checkpoint run --prompt The --output-format fasta
 check "what is printed is UTF-8" iconv -f UTF-8 -t UTF-8 -o /dev/null wild
+
+check "count models of text" ends 0 baseline train.h5 valid.h5
+sed -n 's/ nats per token.*//p' out >counts
+python_says "are those of counts in Python" counts train.h5 valid.h5 counts
+refuses_order=$(sed -n 's/.*between 0 and \([0-9]*\) for.*/\1/p' <("$CISTRON" baseline train.h5 valid.h5 --orders 99 2>&1))
+check "names the highest order" test "$refuses_order" -eq 5
 
 # special tokens that are written in a text
 for token in $(seq 12); do printf '{"id": %d, "content": "<|s%d|>", "special": true}, ' $((416 + token)) "$token"; done >added
@@ -237,6 +253,33 @@ if [ -f tiny.model ]; then
     python_says "its tokenizer.json makes the same ids" same ranks/final_model/tokenizer.json "$tokenizer/tokenizer.json" valid.txt
 fi
 
+# -- SentencePiece ---------------------------------------------------------------------------------------------------------
+
+spm="$abs_top_srcdir/tests/golden/spm_tiny"
+mkdir llama2
+cp "$spm/llama.json" llama2/tokenizer.json
+cp "$spm/bpe.model" llama2/tokenizer.model
+printf '{"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}\n' >llama2/tokenizer_config.json
+check "prepare by Llama 2's kind of tokenizer" ends 0 prepare --tokenizer llama2 --input-format lines -o llama2.h5 train.txt
+python_says "ids are those of tokenizers" store llama2.h5 llama2/tokenizer.json train.txt
+sed 's/vocabulary = 416/vocabulary = 448/; s/= "run"/= "llama2_run"/; s/"train.h5"/"llama2.h5"/; s/valid = "valid.h5"/valid = ""/' deck.cfg >llama2.cfg
+check "train" ends 0 train llama2.cfg train.steps=60
+check "eval" ends 0 eval --checkpoint llama2_run --input valid.txt --input-format lines -o llama2.json
+"$CISTRON" generate --checkpoint llama2_run --prompt "The License" --tokens 24 --temperature 0 >greedy 2>/dev/null
+python_says "losses and text are those of transformers" model llama2_run/final_model valid.txt llama2.json "The License" greedy
+for name in tokenizer.json tokenizer.model tokenizer_config.json; do
+    check "keeps $name" cmp "llama2/$name" "llama2_run/final_model/$name"
+done
+check "import of it" ends 0 import llama2_run/final_model -o llama2_again.h5
+check "has its tokenizer" test "$(grep -o 'bpe-[0-9a-f]*' out)" = "$("$CISTRON" inspect llama2.h5 | grep -o 'bpe-[0-9a-f]*' | head -n 1)"
+# a model file alone
+check "prepare by a model file" ends 0 prepare --tokenizer "$spm/unigram.model" --input-format lines -o unigram.h5 train.txt
+check "train by it" ends 0 train llama2.cfg data.train=unigram.h5 model.vocabulary=0 train.steps=1 output.folder=unigram_run
+check "exports the file" cmp "$spm/unigram.model" unigram_run/final_model/tokenizer.model
+check "and no tokenizer.json of another" test ! -e unigram_run/final_model/tokenizer.json
+check "import of that" ends 0 import unigram_run/final_model -o unigram_again.h5
+check "has this tokenizer" says "unigram-"
+
 # -- What does not fit -------------------------------------------------------------------------------------------------
 
 # refuses TEXT WORDS ARGUMENTS...: one line, exit code 2
@@ -273,7 +316,5 @@ refuses "a vocabulary that is too small" "key model.vocabulary = 300: the token 
     train deck.cfg model.vocabulary=300 output.folder=new
 refuses "proteins by words" "tokens without a mask token, which a masked model (model.objective) needs" train deck.cfg model.family=esm2 model.kv_heads=4 data.eos=true \
     model.vocabulary=0 output.folder=new
-refuses "vectors of text" "is a model of text" embed --checkpoint run --fasta dna.fa -o new.vectors
-refuses "count models of text" "has tokens of text" baseline train.h5 valid.h5
 check "nothing was made" test ! -e new.h5 -a ! -e new.vectors
 finish

@@ -50,6 +50,8 @@ static bool is_spm(const struct tokenizer *tokenizer)
 static json_t *configuration(const struct tokenizer *tokenizer, int64_t tokens)
 {
     json_t *out = special_tokens(tokenizer);
+    if (is_spm(tokenizer))
+        json_object_set_new(out, "add_bos_token", json_boolean(bpe_begins(tokenizer->bpe)));
     json_object_set_new(out, "tokenizer_class",
                         json_string(is_spm(tokenizer) ? "LlamaTokenizer" : "PreTrainedTokenizerFast"));
     json_object_set_new(out, "model_max_length", json_integer(tokens));

@@ -3,7 +3,6 @@
 #include "base/error.h"
 #include "command/command.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -11,9 +10,9 @@ static const char *orders = NULL;
 
 static void print(const char *name, double nats, int64_t symbols, const struct token_store *store)
 {
-    const char *each = store->tokenizer->bases ? "base" : "residue";
-    printf("%s %.4f nats per %s over %lld %s\n", name, nats, each, (long long)symbols,
-           tokenizer_token_noun(store->tokenizer));
+    const struct tokenizer *tokenizer = store->tokenizer;
+    const char *each = tokenizer_is_text(tokenizer) ? "token" : tokenizer->bases ? "base" : "residue";
+    printf("%s %.4f nats per %s over %lld %s\n", name, nats, each, (long long)symbols, tokenizer_token_noun(tokenizer));
 }
 
 /* Checks all orders before the first is computed. */
@@ -21,7 +20,7 @@ static int check_orders(const struct tokenizer *tokenizer)
 {
     if (orders[0] == '\0')
         return error_user("--orders: the list is empty");
-    const int most = tokenizer_is_text(tokenizer) ? INT_MAX : baseline_max_order(tokenizer); /* text is refused later */
+    const int most = baseline_max_order(tokenizer);
     for (const char *at = orders; *at != '\0';) {
         char *end;
         long order = strtol(at, &end, 10);
@@ -91,16 +90,16 @@ static int run(const struct command_environment *environment, char **arguments, 
 
 static const struct command_option options[] = {
     {"orders", 0, "LIST", COMMAND_TEXT, false, &orders,
-     "numbers of preceding bases or residues that a prediction uses (3,6 for bases; 0,1 for residues)"},
+     "numbers of preceding tokens that a prediction uses (3,6 for bases; 0,1 for residues and text)"},
     {0}};
 
 const struct command command_baseline = {
     .name = "baseline",
     .arguments = "TRAIN.h5 VALID.h5",
-    .summary = "loss of count models, in nats per base or residue",
+    .summary = "loss of count models, in nats per base, residue or token",
     .help =
         "Fits count models of fixed order on TRAIN.h5 and prints their loss on VALID.h5. Also prints the loss of\n"
-        "a model (composition) that knows which bases or residues the rest of the sequence has, but not their\n"
+        "a model (composition) that knows which tokens the rest of the sequence has, but not their\n"
         "order: a trained model must be better. For tokenizers with a mask token also prints the loss that order 0\n"
         "reaches on masked tokens if it knows the masking rule (masked-order-0), since one in ten of the tokens to\n"
         "predict is visible.",

@@ -34,7 +34,7 @@ enum { TOKENS_PER_RECORD = 8, MOST_TOKENS = 1 << 28, SENT_BYTES = 4 << 20 };
 struct embed_round {
     int64_t *counts;  /* [teams]: records of each batch */
     int64_t *lengths; /* [teams * most_records] tokens of each record; batch t begins at t * most_records */
-    uint8_t *tokens;  /* [teams * batch_tokens] */
+    int32_t *tokens;  /* [teams * batch_tokens] */
     char **names;     /* [teams * most_records] as lengths; rank 0 */
 };
 
@@ -43,8 +43,7 @@ struct embedder {
     struct inference *inference;
     struct comm *world;
     struct embed_choices choices;
-    int64_t width; /* numbers of a token's vectors: hidden for each layer */
-    bool masked;
+    int64_t width;                      /* numbers of a token's vectors: hidden for each layer */
     int64_t strands;                    /* 1 or 2: sequences that are computed of a record */
     int64_t begin, end;                 /* special tokens before and after a record */
     int64_t longest;                    /* tokens of the longest record */
@@ -122,7 +121,8 @@ static int read_input(struct embedder *e)
                                                 .skip_bad = s->skip_bad,
                                                 .output = s->output,
                                                 .tokenizer = e->inference->tokenizer,
-                                                .end = e->masked,
+                                                .begin = e->begin > 0,
+                                                .end = e->end > 0,
                                                 .letter_case = s->letter_case,
                                                 .most = s->max_length};
     int code = open_outputs(e);
@@ -219,7 +219,7 @@ static int64_t batch_size(const struct embedder *e, int64_t length)
 }
 
 /* Appends whole records to a batch until the next one does not fit, or belongs in a batch of another size. */
-static int fill_batch(struct embedder *e, int rank, uint8_t *tokens, int64_t *used)
+static int fill_batch(struct embedder *e, int rank, int32_t *tokens, int64_t *used)
 {
     const int64_t size = e->more ? batch_size(e, e->waiting.length) : 0;
     int64_t count = 0, left = size;
@@ -253,7 +253,7 @@ static int share_round(struct embedder *e)
     comm_broadcast(e->world, &used, sizeof used, 0);
     comm_broadcast(e->world, round->counts, teams * (int64_t)sizeof *round->counts, 0);
     comm_broadcast(e->world, round->lengths, teams * e->most_records * (int64_t)sizeof *round->lengths, 0);
-    comm_broadcast(e->world, round->tokens, used, 0);
+    comm_broadcast(e->world, round->tokens, used * (int64_t)sizeof *round->tokens, 0);
     return ERROR_NONE;
 }
 
@@ -325,7 +325,7 @@ static void fill_own(struct embedder *e)
     const int own = e->inference->team;
     const int32_t pad = tokenizer_padding(e->inference->tokenizer);
     const int64_t size = e->round.counts[own] > 0 ? batch_size(e, lengths_of(e, own)[0]) : 1;
-    const uint8_t *from = e->round.tokens;
+    const int32_t *from = e->round.tokens;
     for (int r = 0; r < own; r++)
         from += tokens_of(e, r);
     batch_restart(&e->batch);
@@ -343,7 +343,7 @@ static void fill_own(struct embedder *e)
         from += length;
     }
     if (e->round.counts[own] == 0)
-        batch_append(&e->batch, &e->inference->tokenizer->bos, 1); /* the forward pass is collective */
+        batch_append(&e->batch, &pad, 1); /* the forward pass is collective */
     batch_pad(&e->batch, pad, size);
 }
 
@@ -474,7 +474,7 @@ static void allocate(struct embedder *e)
     e->round.counts = memory_allocate((int64_t)sizeof *e->round.counts * teams);
     e->round.lengths = memory_allocate((int64_t)sizeof *e->round.lengths * teams * e->most_records);
     e->round.names = memory_allocate((int64_t)sizeof *e->round.names * teams * e->most_records);
-    e->round.tokens = memory_allocate(teams * e->batch_tokens);
+    e->round.tokens = memory_allocate((int64_t)sizeof *e->round.tokens * teams * e->batch_tokens);
     e->tokens = memory_allocate((int64_t)sizeof *e->tokens * e->batch_tokens);
     e->vectors = e->inference->has_results ? memory_allocate(row_bytes * e->batch_tokens) : NULL;
     e->sent = memory_allocate(MAX(row_bytes, SENT_BYTES));
@@ -576,10 +576,10 @@ static int prepare(struct embedder *e)
 
 static int embed(struct embedder *e)
 {
-    e->masked = !model_causal(&e->inference->setup.model);
+    const struct tokenizer *tokenizer = e->inference->tokenizer;
     e->strands = e->settings->both_strands ? 2 : 1;
-    e->begin = 1;
-    e->end = e->masked;
+    e->begin = tokenizer_is_text(tokenizer) ? inference_begins(e->inference) : 1;
+    e->end = !model_causal(&e->inference->setup.model) && tokenizer->eos >= 0;
     int code = prepare(e);
     if (code == ERROR_NONE) {
         double start = clock_seconds();
@@ -603,10 +603,6 @@ int embed_run(struct comm *world, const struct embed_settings *settings, device_
     struct embedder *e = memory_allocate(sizeof *e);
     *e = (struct embedder){.settings = settings, .inference = inference, .world = world};
     int code = inference_open(inference, world, settings->checkpoint, make_executor);
-    if (code == ERROR_NONE && tokenizer_is_text(inference->tokenizer))
-        code = comm_agree(
-            world, error_user("%s: is a model of text (%s); cistron embed supports models of bases and residues only",
-                              inference->path, inference->tokenizer->name));
     if (code == ERROR_NONE)
         code = embed(e);
     inference_close(inference);

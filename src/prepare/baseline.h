@@ -5,7 +5,7 @@
 
 #include "data/token_store.h"
 
-/* Returns the highest order for stores of this tokenizer, which needs about half a gigabyte of memory. */
+/* Returns the highest order for stores of this tokenizer (prepare/count_table.h). */
 int baseline_max_order(const struct tokenizer *tokenizer);
 
 /* Evaluates a count model of fixed order k, p(symbol | previous k symbols) =

@@ -70,7 +70,8 @@ static const char *all_bytes(void)
 /* Added tokens that take white space along, NFC and prefixes change the text; so may what mutations remove. */
 static bool keeps_text(const char *file)
 {
-    static const char *const changes[] = {"strip\":true", "NFC", "Removed", "\"add_prefix_space\":true", "unk_token"};
+    static const char *const changes[] = {"strip\":true", "NFC",       "Removed", "\"add_prefix_space\":true",
+                                          "unk_token",    "Metaspace", "Prepend", "Unigram"};
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++)
         if (strstr(file, changes[i]) != NULL)
             return false;
@@ -86,6 +87,20 @@ static void add_input(void (*add)(const void *data, size_t size), const char *te
     free(input);
     free(shortened);
 }
+
+/* Tokenizers of characters: Unigram, and merges as Llama 2's. */
+static const char *const of_characters[] = {
+    "{\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"\xe2\x96\x81\",\"prepend_scheme\":\"first\","
+    "\"split\":false},"
+    "\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"<unk>\",0],[\"\xe2\x96\x81\",-1],[\"a\",-2],[\"aa\",-2."
+    "5],"
+    "[\"hello\",-3],[\"l\",-4],[\"o\xe2\x96\x81\",-4]]}}",
+    "{\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\",\"prepend\":\"\xe2\x96\x81\"},"
+    "{\"type\":\"Replace\",\"pattern\":{\"String\":\" "
+    "\"},\"content\":\"\xe2\x96\x81\"},{\"type\":\"Strip\"}]},\"model\":{"
+    "\"type\":\"BPE\",\"unk_token\":\"<unk>\",\"fuse_unk\":true,\"vocab\":{\"<unk>\":0,\"\xe2\x96\x81\":1,\"h\":2,"
+    "\"e\":3,"
+    "\"he\":4,\"\xe2\x96\x81he\":5},\"merges\":[\"h e\",\"\xe2\x96\x81 he\"]}}"};
 
 void fuzz_target_seeds(void (*add)(const void *data, size_t size))
 {
@@ -120,6 +135,8 @@ void fuzz_target_seeds(void (*add)(const void *data, size_t size))
         free(lacking);
         free(merged);
     }
+    for (size_t i = 0; i < sizeof of_characters / sizeof *of_characters; i++)
+        add_input(add, text, of_characters[i], "");
     put_ranks(file, "aGU= 256\nbGw= 257\naGVsbG8= 258\n");
     add_input(add, text, file, "");
 }

@@ -4,6 +4,8 @@
     text_model.py same A.json B.json TEXT                     both make the same ids of it
     text_model.py store STORE.h5 TOKENIZER.json TEXT          the store's ids, a record a line
     text_model.py model FOLDER TEXT EVAL.json PROMPT OUT      losses, words and a greedy continuation
+    text_model.py counts TRAIN.h5 VALID.h5 COUNTS            the losses of count models
+    text_model.py vectors FOLDER TEXT OUT.npy                 means of the last states of each line
 
 Ends with exit code 1 and a line per fault; 77 where a package is missing.
 """
@@ -17,9 +19,9 @@ import sys
 try:
     import h5py
     from tokenizers import Tokenizer
-    if sys.argv[1] == "model":
+    if sys.argv[1] in ("model", "vectors"):
         import torch
-        from transformers import AutoModelForCausalLM, AutoTokenizer
+        from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
@@ -82,6 +84,8 @@ def check_model(folder, text, result, prompt, out):
         tokens += len(ids) - 1
         words += len(re.split(r"\s+", record))
         size += len(record.encode())
+        if ids[0] != tokenizer.bos_token_id:  # without a begin token the first token is not scored
+            size -= len(tokenizer.decode(ids[:1]).encode())
     own = result["cistron"]
     check("scored tokens", result["aggregate"]["total_valid_tokens"], tokens)
     check("nats a token", result["aggregate"]["token_weighted_ce_loss"], loss / tokens, 1e-6)
@@ -94,8 +98,60 @@ def check_model(folder, text, result, prompt, out):
     check("continuation", read(out), tokenizer.decode(longer, skip_special_tokens=True) + "\n")
 
 
+def check_counts(train, valid, printed):
+    from collections import Counter
+
+    def records(path):
+        with h5py.File(path, "r") as file:
+            tokens, offsets = file["tokens"][:].tolist(), file["offsets"][:].tolist()
+            special = {int(file["tokenizer"].attrs[r]) for r in ("bos", "eos", "pad", "unk")} - {-1}
+            names = json.loads(bytes(file["tokenizer/tokenizer.json"][:]))
+        ids = [*names["model"]["vocab"].values(), *(t["id"] for t in names["added_tokens"])]
+        special |= {t["id"] for t in names["added_tokens"] if t["special"]}
+        return [tokens[a:b] for a, b in zip(offsets, offsets[1:])], len(set(ids) - special)
+
+    (seen, symbols), (held, _) = records(train), records(valid)
+    one = Counter(t for r in seen for t in r)
+    two = Counter(p for r in seen for p in zip(r, r[1:]))
+    first = Counter(t for r in seen for t in r[:-1])
+    total, count = sum(one.values()), sum(map(len, held))
+
+    def plain(token):
+        return (one[token] + 1) / (total + symbols)
+
+    def pair(a, b):
+        return (two[a, b] + 1) / (first[a] + symbols)
+
+    losses = {"order-0": -sum(math.log(plain(t)) for r in held for t in r),
+              "order-1": -sum(math.log(plain(r[0])) + sum(math.log(pair(*p)) for p in zip(r, r[1:])) for r in held if r)}
+    losses["composition"] = 0.0
+    for record in held:
+        for token, n in Counter(record).items():
+            losses["composition"] -= n * math.log((n - 1 + 100 * plain(token)) / (len(record) - 1 + 100))
+    found = dict(line.split() for line in read(printed).splitlines())
+    check("count models", sorted(found), sorted(losses))
+    for name, loss in losses.items():
+        check(name, float(found[name]), round(loss / count, 4), 2e-5)
+
+
+def check_vectors(folder, text, out):
+    import numpy
+
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder)
+    found, records = numpy.load(out), [r for r in read(text).split("\n") if r]
+    check("rows", len(found), len(records))
+    for i, record in enumerate(records):
+        ids = tokenizer(record)["input_ids"]
+        with torch.no_grad():
+            states = model(torch.tensor([ids])).last_hidden_state[0, ids[0] == tokenizer.bos_token_id :]
+        wanted = states.double().mean(0).numpy()
+        far = numpy.linalg.norm(found[i] - wanted) / numpy.linalg.norm(wanted)
+        check(f"record {i} is {far:.1e} apart", bool(far < 1e-5), True)
+
+
 if __name__ == "__main__":
-    {"ranks": make_ranks, "same": check_same, "store": check_store, "model": check_model}[sys.argv[1]](*sys.argv[2:])
+    checks = {"ranks": make_ranks, "same": check_same, "store": check_store, "model": check_model, "counts": check_counts, "vectors": check_vectors}
+    checks[sys.argv[1]](*sys.argv[2:])
     for fault in faults:
         print(fault)
     sys.exit(bool(faults))
