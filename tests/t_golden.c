@@ -41,7 +41,8 @@ static const char *const cases[] = {"llama_gqa_padded",
                                     "llama_lora",
                                     "llama_lora_tied",
                                     "esm2_lora",
-                                    "amplify_lora"};
+                                    "amplify_lora",
+                                    "amplify_lora_dropout"};
 enum { CASES = sizeof cases / sizeof cases[0] };
 
 struct bounds {
@@ -80,6 +81,8 @@ enum mutation {
     NO_FACTOR,
     NO_ADAPTER,
     NO_ADAPTER_GRADIENT,
+    NO_DROPOUT,
+    OTHER_DROPOUT,
     MUTATIONS
 };
 static const char *const mutation_names[MUTATIONS] = {"none",
@@ -107,7 +110,9 @@ static const char *const mutation_names[MUTATIONS] = {"none",
                                                       "padding trained",
                                                       "LoRA's factor left out",
                                                       "adapters left out",
-                                                      "adapters in dx left out"};
+                                                      "adapters in dx left out",
+                                                      "dropout left out",
+                                                      "another dropout in dx"};
 
 struct planted {
     enum mutation mutation;
@@ -159,6 +164,7 @@ static void mutate(struct wrapper *wrapper, struct stream *stream, enum op op, c
         struct attention_forward_args attention;
         struct gelu_forward_args gelu;
         struct gelu_backward_args gelu_backward;
+        struct dropout_args dropout;
     } a;
     static const float zeros[256];
     if (op_info(op)->args_bytes > sizeof a) {
@@ -172,6 +178,10 @@ static void mutate(struct wrapper *wrapper, struct stream *stream, enum op op, c
     if (op == OP_GEMM && a.gemm.c.data == a.gemm.d.data &&
         mutation == (a.gemm.transpose_b ? NO_ADAPTER : NO_ADAPTER_GRADIENT))
         return;
+    if (op == OP_DROPOUT && mutation == NO_DROPOUT)
+        a.dropout.probability = 1e-12;
+    if (op == OP_DROPOUT && mutation == OTHER_DROPOUT)
+        a.dropout.salt += a.dropout.accumulate;
     if (op == OP_ROPE && mutation == NO_ROPE)
         return;
     if (op == OP_ROPE && mutation == ROPE_FORM)
@@ -399,7 +409,9 @@ static bool reads_padding(const struct batch *b, int64_t padding)
 static bool applies(const struct golden *g, enum mutation mutation)
 {
     const struct family *family = g->settings.family;
-    const bool of_adapters = mutation >= NO_FACTOR;
+    const bool of_adapters = mutation >= NO_FACTOR, drops = g->settings.lora.dropout > 0;
+    if (mutation >= NO_DROPOUT || (mutation == NO_ADAPTER_GRADIENT && drops)) /* dropout adds it, not a product */
+        return mutation >= NO_DROPOUT && drops;
     if (of_adapters || g->settings.lora.rank > 0) /* the other mutations have models without adapters */
         return of_adapters && g->settings.lora.rank > 0;
     switch (mutation) {

@@ -148,6 +148,8 @@ static const struct sample samples[] = {
     SAMPLE(FILL, fill, "x.rows x.cols", .x = TENSOR(BF16, 7, 5)),
     SAMPLE(ADD, add, "", .from = TENSOR(BF16, 7, 5), .to = TENSOR(BF16, 7, 5)),
     SAMPLE(MULTIPLY, multiply, "x.rows x.cols", .x = TENSOR(BF16, 7, 5), .factor = 2),
+    SAMPLE(DROPOUT, dropout, "", .x = TENSOR(BF16, 7, 5), .keys = TENSOR(I32, 1, 7), .y = TENSOR(BF16, 7, 5),
+           .probability = 0.5),
     SAMPLE(EXACT_ADD, exact_add, "", .from = TENSOR(F32, 1, 5), .to = TENSOR(F64, 1, 5), .quantum = 1, .most = 1),
     SAMPLE(EXACT_READ, exact_read, "", .from = TENSOR(F64, 1, 5), .to = TENSOR(F32, 1, 5)),
     SAMPLE(QUANTIZE, quantize, QUANTIZED_FREE "sum-", .x = TENSOR(BF16, 7, 5), .to = QUANTIZED(5),

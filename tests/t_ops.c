@@ -628,6 +628,20 @@ static void test_scatter(enum dtype dtype, int64_t rows, int64_t cols, bool stri
     check_op_exact(trial, OP_SCATTER, &scatter);
 }
 
+static void test_dropout(enum dtype dtype, int64_t rows, int64_t cols, bool strided, bool adds)
+{
+    struct trial *trial =
+        trial_create("dropout T %d %s, strided %d, adds %d", (int)rows, dtype_name(dtype), strided, adds);
+    struct dropout_args dropout = {.x = trial_matrix(trial, dtype, rows, cols, strided, 100.0),
+                                   .keys = trial_draw_integers(trial, rows, 1 << 30),
+                                   .y = trial_matrix(trial, dtype, rows, cols, !strided, 100.0),
+                                   .probability = strided ? 0.1 : 0.5,
+                                   .salt = (uint32_t)(rows + adds),
+                                   .origin = strided ? 4096 : 0,
+                                   .accumulate = adds};
+    check_op(trial, OP_DROPOUT, &dropout);
+}
+
 static void test_moves(void)
 {
     static const enum dtype floats[3] = {DTYPE_F32, DTYPE_BF16, DTYPE_F64};
@@ -654,6 +668,8 @@ static void test_moves(void)
                                                      .factor = strided ? 0.75 : 1.625};
                     check_op(trial, OP_MULTIPLY, &multiply);
                 }
+                for (int adds = 0; adds < 2 && from < 2; adds++)
+                    test_dropout(floats[from], rows, cols, strided, adds);
                 for (int to = 0; to < 2 && from < 2; to++) {
                     trial = trial_create("T %d %s to %s, strided %d", (int)rows, dtype_name(floats[from]),
                                          dtype_name(floats[to]), strided);

@@ -99,7 +99,7 @@ static void nan_take(struct nan_store *n, struct unit *unit, struct stream *stre
 }
 
 static void nan_begin(struct weight_store *store, struct unit *const *units, int count, struct stream *stream,
-                      bool written)
+                      enum store_written written)
 {
     struct nan_store *n = store->self;
     n->inner->class->begin(n->inner, units, count, stream, written);

@@ -217,6 +217,9 @@ static void measure_rows(int64_t t, int64_t h)
     MEASURE("head_norm_backward", HEAD_NORM_BACKWARD, head_norm_backward, t, h, .x = matrix(t, h),
             .weight = matrix(1, head_dim), .rstd = filled(DTYPE_F32, h / head_dim, t), .dy = matrix(t, h), .dx = own,
             .dweight = numbers(head_dim), .head_dim = head_dim);
+    MEASURE("dropout", DROPOUT, dropout, t, h, .x = own, .keys = positions(t), .y = matrix(t, h), .probability = 0.1);
+    MEASURE("dropout, adding", DROPOUT, dropout, t, h, .x = matrix(t, h), .keys = positions(t), .y = own,
+            .probability = 0.1, .accumulate = true);
     MEASURE("tanh_forward", TANH_FORWARD, tanh_forward, t, h, .x = own, .y = matrix(t, h));
     MEASURE("tanh_backward", TANH_BACKWARD, tanh_backward, t, h, .y = matrix(t, h), .dy = own, .dx = own);
     MEASURE("gelu_forward", GELU_FORWARD, gelu_forward, t, 4 * h, .x = own, .y = matrix(t, 4 * h));

@@ -93,6 +93,18 @@ static void mark_new(const struct model *model, const struct checkpoint_reading 
                     *places = CHECKPOINT_NEW;
 }
 
+bool checkpoint_has_task_head(hid_t file, const struct model *model)
+{
+    const struct unit *head = model_head(model);
+    bool is = model->settings.task.head == DECK_HEAD_LM;
+    char name[CHECKPOINT_DATASET_BYTES];
+    for (int i = 0; i < head->parameter_count && !is; i++) {
+        checkpoint_dataset_name(name, PIECE_WEIGHT, &head->parameters[i]);
+        is = is_of_task_head(model, head, &head->parameters[i]) && hdf5_has(file, name);
+    }
+    return is;
+}
+
 static bool has_adapters(hid_t file, const struct model *model)
 {
     char name[CHECKPOINT_DATASET_BYTES];

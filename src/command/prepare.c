@@ -41,8 +41,8 @@ static const struct command_option options[] = {
     {"field", 0, "NAME", COMMAND_TEXT, false, &given.field,
      "JSON, CSV, TSV, Parquet: field with a record's sequence (text)"},
     {"labels", 0, "NAMES", COMMAND_TEXT, false, &given.labels,
-     "labels for fine-tuning, stored with the sequences: columns of CSV, TSV or Parquet, or NAME=value in FASTA "
-     "headers"},
+     "labels for fine-tuning, stored with the sequences: columns of CSV, TSV or Parquet, members of JSON, or "
+     "NAME=value in FASTA headers"},
     {"label-kind", 0, "KIND", COMMAND_TEXT, false, &given.label_kind,
      "class (of each record), number (one or more a record, --labels A,B), or token (a character for each token) "
      "(class)"},

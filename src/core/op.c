@@ -307,6 +307,11 @@ static const struct op_field affine_fields[] = {
     FIELD(affine, squares, OP_READ | OPTIONAL, F64, "1 1"),
     FIELD(affine, to, OP_WRITE, SAME, "M N"),
 };
+static const struct op_field dropout_fields[] = {
+    FIELD(dropout, x, OP_READ, FLOAT, "T H"),
+    FIELD(dropout, keys, OP_READ, I32, "1 T"),
+    ACCUMULATED(dropout, y, OP_WRITE, SAME, "T H"),
+};
 static const struct op_field exact_add_fields[] = {
     FIELD(exact_add, from, OP_READ, STAT, "1 N"),
     ACCUMULATED(exact_add, to, OP_WRITE, F64, "1 N"),

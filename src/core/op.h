@@ -60,6 +60,7 @@ struct group;
     X(ADD, add)                                                                                                        \
     X(MULTIPLY, multiply)                                                                                              \
     X(AFFINE, affine)                                                                                                  \
+    X(DROPOUT, dropout)                                                                                                \
     X(EXACT_ADD, exact_add)                                                                                            \
     X(EXACT_READ, exact_read)                                                                                          \
     X(QUANTIZE, quantize)                                                                                              \
@@ -620,6 +621,18 @@ struct affine_args {
     struct tensor squares; /* optional f64 [1, 1] */
     struct tensor to;      /* from's type [M, N]; M = N with a diagonal */
     double factor, diagonal, eps;
+};
+
+/* Dropout (Srivastava et al. 2014): y (+)= x / (1 - probability) for the elements that are kept, and 0 for the others.
+ * keys[t], salt and origin + c decide whether element (t, c) is kept (core/dropout.h). */
+struct dropout_args {
+    struct tensor x;    /* f [T, H] */
+    struct tensor keys; /* i32 [1, T]: keys of the tokens */
+    struct tensor y;    /* x's type [T, H]; may be x itself */
+    double probability; /* above 0, below 1 */
+    uint32_t salt;      /* differs between tensors with the same keys */
+    int64_t origin;     /* the column of the whole tensor that is x's first one; columns are below 2^32 */
+    bool accumulate;
 };
 
 /* to (+)= from, rounded to the nearest multiple of quantum (a power of two), ties to even; NaN where |from| > most.

@@ -347,6 +347,7 @@ const char *op_check(enum op op, const void *args)
         RULE(XENT_MERGE, xent_merge, a->statistics.rows > 0)
         RULE(XENT_GRAD, xent_grad, a->origin >= 0)
         RULE(MSE, mse, a->predictions.cols > 0)
+        RULE(DROPOUT, dropout, a->probability > 0 && a->probability < 1 && a->origin >= 0)
         RULE(EXACT_ADD, exact_add, a->quantum > 0 && a->most > 0)
         CHECK(QUANTIZE, quantize, check_quantized(&a->to, a->x.rows, a->x.cols))
         RULE(QUANTIZATION_STATISTIC, quantization_statistic,

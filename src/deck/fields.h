@@ -48,7 +48,7 @@ struct deck {
     } train;
     struct {
         int64_t rank;
-        double alpha;
+        double alpha, dropout;
         char targets[DECK_STRING];
     } lora;
     struct {

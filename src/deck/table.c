@@ -186,6 +186,8 @@ const struct deck_row deck_table[] = {
             "(doc/lora.md)."},
     {REAL(lora.alpha, 8, 0, INFINITY), .restart = RESTART_MODEL,
      .doc = "The adapters' outputs are multiplied by lora.alpha / lora.rank, as with peft's lora_alpha."},
+    {REAL(lora.dropout, 0, 0, 1), .below_maximum = true, .restart = RESTART_LOGGED,
+     .doc = "Probability that an element of an adapter's input is dropped in training, as peft's lora_dropout."},
     {STRING(lora.targets, "all-linear"), .restart = RESTART_TENSORS,
      .doc = "The linear layers with adapters: names with commas between them, such as \"q_proj,v_proj\", as peft's "
             "target_modules: each module whose name it is or ends with. \"all-linear\": all of the blocks."},

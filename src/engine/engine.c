@@ -154,7 +154,7 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
     static const struct execution_services services = {
         .address = memory_address, .start_transfers = start_transfers, .attended = engine_keep_attention};
     *e = (struct engine){.executor = executor, .model = model, .groups = *groups, .settings = *settings};
-    engine_written(e);
+    engine_written(e, STORE_WRITTEN_ALL);
     const struct memory_settings *m = &e->settings.memory;
     for (int i = 0; i < STREAM_COUNT; i++)
         e->streams[i] = (struct stream){executor, i, NULL};
@@ -229,7 +229,7 @@ void engine_destroy(struct engine *e)
 void engine_weights_written(struct engine *e)
 {
     delayed_scaling_restart(&e->scaling, &e->streams[STREAM_COMPUTE]);
-    engine_written(e);
+    engine_written(e, STORE_WRITTEN_ALL);
 }
 
 int64_t engine_updates(struct engine *e)

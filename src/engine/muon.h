@@ -52,7 +52,7 @@ struct muon_request {
 void muon_create(struct muon *muon, const struct muon_request *request);
 void muon_destroy(struct muon *muon);
 
-/* Arguments of muon_update that differ between steps or units. */
+/* The quantities that change from step to step, and with the unit. */
 struct muon_step {
     struct tensor rate;  /* stat [1, 1]: AdamW's learning rate */
     struct tensor scale; /* stat [1, 1]: factor of the gradients; NaN: nothing changes */

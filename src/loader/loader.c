@@ -104,6 +104,7 @@ static void make_filler(struct loader *loader)
                                                     .mask_probability = settings->mask_probability,
                                                     .task = settings->task,
                                                     .token_dropout = settings->token_dropout,
+                                                    .dropout_keys = settings->dropout_keys,
                                                     .mask_degenerate = settings->mask_degenerate,
                                                     .uppercase_labels = settings->uppercase_labels,
                                                     .reverse_complement = settings->reverse_complement});

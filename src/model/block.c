@@ -44,7 +44,7 @@ static int adapters_of(enum block_weight weight)
 }
 
 /* Returns the adapters of a linear. Its outputs are those of its targets, one after the other. */
-static struct linear_adapter adapter_of(const struct unit *unit, enum block_weight weight)
+static struct linear_adapter adapter_of(const struct unit *unit, enum block_weight weight, enum linear_split split)
 {
     static const enum lora_target first[] = {LORA_Q, LORA_O, LORA_GATE, LORA_DOWN, LORA_TARGETS};
     const struct model_settings *s = unit->settings;
@@ -52,7 +52,10 @@ static struct linear_adapter adapter_of(const struct unit *unit, enum block_weig
     struct linear_adapter adapter = {.a = adapters_of(weight),
                                      .b = adapters_of(weight) + 1,
                                      .adapted = first_tensor + LINEAR_ADAPTED,
-                                     .gradient = first_tensor + LINEAR_ADAPTED_GRADIENT};
+                                     .gradient = first_tensor + LINEAR_ADAPTED_GRADIENT,
+                                     .dropped = first_tensor + LINEAR_DROPPED,
+                                     .salt = (uint32_t)operand_number(unit->layer, (int)weight, OPERAND_INPUT),
+                                     .splits_inputs = split == LINEAR_ROW_PARALLEL};
     int64_t outputs = 0;
     for (int t = (int)first[weight]; t < (int)first[weight + 1] && s->lora.rank > 0; t++) {
         const int64_t rows = target_outputs(unit, (enum lora_target)t);
@@ -86,7 +89,7 @@ static struct linear linear_of(const struct unit *unit, enum block_weight weight
         .precision = precision_of(&unit->settings->precision, unit->layer, (int)weight),
         .summed = (weight == BLOCK_UP && gelu) || (weight == BLOCK_O && norms_sum(unit)),
         .fused = {[OPERAND_INPUT] = weight == BLOCK_DOWN, [OPERAND_GRADIENT] = weight == BLOCK_UP && !unsummed},
-        .adapter = adapter_of(unit, weight),
+        .adapter = adapter_of(unit, weight, splits[weight]),
         .frozen = unit->frozen,
         .remade = weight == BLOCK_DOWN};
 }
@@ -182,6 +185,7 @@ static struct mlp_slice slice_at(const struct execution *e, const struct unit *u
                               .first = first,
                               .count = count};
     slice.up.adds = slice.down.adds = first > 0;
+    slice.up.adapter.first_token = slice.down.adapter.first_token = first;
     return slice;
 }
 
@@ -328,7 +332,10 @@ static void attention_part_backward(struct execution *e, struct unit *unit, stru
         attention_backward(e, unit, &attention_ids, d_attention, d_fused);
     if (norms)
         head_norm_backward(e, unit, &head_norm, unit_tensor(e, unit, BLOCK_PROJECTED), d_fused, d_projected);
+    qkv_linear.ends_backward = unit->ends_backward && unit->frozen;
     linear_backward(e, unit, &qkv_linear, &normed, d_projected, d_normed, NULL, pending);
+    if (qkv_linear.ends_backward)
+        return;
     norm_backward(e, unit, &norm1,
                   &(struct norm_gradients){.x = input,
                                            .dy = d_normed,

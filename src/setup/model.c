@@ -190,7 +190,7 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
         .decay_vectors = deck->optimizer.decay == DECK_DECAY_ALL,
         .decay_embedding = deck->optimizer.decay != DECK_DECAY_MATRICES_NOT_EMBEDDING,
         .freeze = (enum deck_freeze)deck->train.freeze,
-        .lora = {.rank = deck->lora.rank, .alpha = deck->lora.alpha},
+        .lora = {.rank = deck->lora.rank, .alpha = deck->lora.alpha, .dropout = deck->lora.dropout},
         .decoupled = deck->optimizer.decoupled_lr > 0,
         .muon = deck->optimizer.kind == DECK_OPTIMIZER_MUON,
     };

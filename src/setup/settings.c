@@ -75,6 +75,7 @@ struct loader_settings settings_of_loader(const struct deck *deck)
             model_causal_from_deck(deck) || deck->model.head != DECK_HEAD_LM ? 0 : deck->data.mask_probability,
         .task = model_task_from_deck(deck),
         .token_dropout = model_drops_tokens(deck),
+        .dropout_keys = deck->lora.rank > 0 && deck->lora.dropout > 0,
         .balance = deck->data.balance,
         .sliding_window = model_window_from_deck(deck),
         .shuffle = deck->data.shuffle,

@@ -38,6 +38,7 @@ static struct loader_settings validation_settings(const struct deck *deck, struc
     settings.shuffle = false;
     settings.once = true;
     settings.reverse_complement = 0;
+    settings.dropout_keys = false;
     if (deck->validation.rows > 0)
         settings.global_rows = deck->validation.rows; /* the whole set is one loader step */
     return settings;

@@ -42,14 +42,17 @@ struct weight_store {
     int64_t quantized; /* bytes of the quantized weights and their scales that this store keeps */
 };
 
+/* The shards that the stream has written since the last action: none, those that are trained (the optimizer), or any
+ * (checkpoint, initial values). */
+enum store_written { STORE_WRITTEN_NONE, STORE_WRITTEN_TRAINED, STORE_WRITTEN_ALL };
+
 struct store_class {
     /* Begins an action, which acquires units[0 .. count - 1] in this order; the list is borrowed until `end`. A unit
      * that lends its weights to another one (a tied embedding) comes directly before it, and is released after it.
-     * written: the stream has written shards since the last action (optimizer, checkpoint, initial values). Then this
-     * action distributes the new weights to the ranks that read them, and makes the store's quantized weights from
-     * them. */
+     * This action distributes the weights that are written to the ranks that read them, and makes the store's quantized
+     * weights from them; with delayed scaling also those of frozen weights, whose scales may have changed. */
     void (*begin)(struct weight_store *store, struct unit *const *units, int count, struct stream *stream,
-                  bool written);
+                  enum store_written written);
     /* Makes the unit's weight_base valid for later launches on the stream, and in training its quantized_base
      * (quantized weights). Matrices may be available as rowwise_base (rowwise quantized) instead of weight_base. */
     void (*acquire)(struct weight_store *store, struct unit *unit, struct stream *stream);

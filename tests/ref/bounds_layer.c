@@ -280,6 +280,20 @@ void bounds_swiglu_backward(struct trial *trial, const struct swiglu_backward_ar
         }
 }
 
+/* -- dropout ------------------------------------------------------------------------------------------------------ */
+
+/* The factor and the product are rounded, and the sum with the old y. */
+void bounds_dropout(struct trial *trial, const struct dropout_args *args)
+{
+    struct tensor y = trial_bound(trial, OP_DROPOUT, args, "y");
+    for (int64_t t = 0; t < y.rows; t++)
+        for (int64_t c = 0; c < y.cols; c++) {
+            const double kept = bounds_absolute(&args->x, t, c) / (1 - args->probability);
+            const double sum = args->accumulate ? BOUNDS_U * (kept + bounds_absolute(&args->y, t, c)) : 0;
+            reference_store(&y, t, c, bounds_gamma(2.0) * kept + sum);
+        }
+}
+
 /* -- tanh --------------------------------------------------------------------------------------------------------- */
 
 void bounds_tanh_forward(struct trial *trial, const struct tanh_forward_args *args)

@@ -52,8 +52,9 @@ static void open_adapters(struct lora_settings *lora, const struct family *famil
     attribute_text(file, "lora_targets", targets);
     if (targets[0] == '\0')
         return;
-    *lora =
-        (struct lora_settings){.rank = (int64_t)attribute(file, "lora_rank"), .alpha = attribute(file, "lora_alpha")};
+    *lora = (struct lora_settings){.rank = (int64_t)attribute(file, "lora_rank"),
+                                   .alpha = attribute(file, "lora_alpha"),
+                                   .dropout = optional_attribute(file, "lora_dropout", 0)};
     if (lora_read_targets(lora, family, targets) != ERROR_NONE)
         error_fatal("golden file: %s", error_message());
 }
@@ -112,6 +113,8 @@ static void open_batch(struct golden *g, hid_t file)
     read_dataset(file, "/segment_length", H5T_NATIVE_INT32, slots, b->segment_length);
     if (H5Lexists(file, "/inputs_scale", H5P_DEFAULT) > 0)
         read_dataset(file, "/inputs_scale", H5T_NATIVE_FLOAT, tokens, b->scale);
+    if (H5Lexists(file, "/dropout_keys", H5P_DEFAULT) > 0)
+        read_dataset(file, "/dropout_keys", H5T_NATIVE_INT32, tokens, b->dropout_keys);
     for (int64_t t = 0; t < tokens; t++)
         b->valid += b->labels[t] >= 0;
 }

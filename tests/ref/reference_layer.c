@@ -216,6 +216,28 @@ void reference_swiglu_backward(const struct swiglu_backward_args *args)
     reference_made_end(&dx, &args->dx, &args->to);
 }
 
+/* The rule of core/dropout.h, written again. */
+static uint32_t dropout_mix(uint32_t word)
+{
+    word = (word ^ word >> 16) * 2654435761u;
+    word = (word ^ word >> 13) * 1540483477u;
+    return word ^ word >> 15;
+}
+
+void reference_dropout(const struct dropout_args *args)
+{
+    const uint32_t salted = dropout_mix(args->salt + 2654435769u);
+    for (int64_t t = 0; t < args->y.rows; t++)
+        for (int64_t c = 0; c < args->y.cols; c++) {
+            const uint32_t row = dropout_mix(salted + (uint32_t)reference_load(&args->keys, 0, t));
+            const uint32_t bits = dropout_mix(row ^ (uint32_t)(args->origin + c) * 3266489909u);
+            const bool kept = bits >= floor(args->probability * 4294967296.0);
+            const double old = args->accumulate ? reference_load(&args->y, t, c) : 0;
+            reference_store(&args->y, t, c,
+                            old + (kept ? reference_load(&args->x, t, c) / (1 - args->probability) : 0));
+        }
+}
+
 void reference_tanh_forward(const struct tanh_forward_args *args)
 {
     for (int64_t t = 0; t < args->y.rows; t++)

@@ -113,6 +113,7 @@ static void copy_row(struct batch *batch, int64_t to, const struct batch *global
     memcpy(batch->labels + here, global->labels + there, (size_t)n * sizeof *batch->labels);
     memcpy(batch->positions + here, global->positions + there, (size_t)n * sizeof *batch->positions);
     memcpy(batch->scale + here, global->scale + there, (size_t)n * sizeof *batch->scale);
+    memcpy(batch->dropout_keys + here, global->dropout_keys + there, (size_t)n * sizeof *batch->dropout_keys);
     for (int64_t t = 0; t < n; t++)
         batch->valid += batch->labels[here + t] >= 0;
     for (int64_t s = 0; s < batch->max_segments; s++) {
@@ -169,7 +170,7 @@ struct model_settings team_settings(const struct layout *layout, const struct fo
     settings.tied = settings.tied && !form->gathers && !form->frozen;
     settings.freeze = form->frozen ? DECK_FREEZE_TRUNK : DECK_FREEZE_NONE;
     if (form->adapted) {
-        settings.lora = (struct lora_settings){.rank = 4, .alpha = 6};
+        settings.lora = (struct lora_settings){.rank = 4, .alpha = 6, .dropout = form->dropout};
         if (lora_read_targets(&settings.lora, settings.family, "all-linear") != ERROR_NONE)
             error_fatal("%s", error_message());
     }

@@ -44,6 +44,7 @@ struct form {
     bool muon;          /* the optimizer of the blocks' matrices is Muon */
     bool frozen;        /* the trunk is not trained, and the head not tied */
     bool adapted;       /* LoRA on all linear layers of the blocks, with random initial matrices */
+    double dropout;     /* of adapted */
     bool all_rows;      /* the head of a masked model computes all rows; false: those of labelled tokens */
 };
 

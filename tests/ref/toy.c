@@ -59,6 +59,7 @@ void toy_batch(struct batch *batch, int64_t rows, int64_t row_tokens, uint64_t k
     for (int64_t t = 0; t < rows * row_tokens; t++) {
         double u = random_uniform(&factors, (uint64_t)t);
         batch->scale[t] = u < 0.2 ? 0 : (float)(0.25 + 1.25 * u);
+        batch->dropout_keys[t] = (int32_t)(uint32_t)random_bits(&factors, (uint64_t)t);
     }
     for (int64_t r = 0; r < rows; r++) {
         int64_t segments = 1 + r % 3, at = r * row_tokens, room = row_tokens / segments;
