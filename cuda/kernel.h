@@ -58,6 +58,7 @@ OP_DEVICE_TABLE(X)
     X(RMSNORM_BACKWARD, rmsnorm_backward)                                                                              \
     X(LAYERNORM_BACKWARD, layernorm_backward)                                                                          \
     X(HEAD_NORM_BACKWARD, head_norm_backward)                                                                          \
+    X(EXPERT_ORDER, expert_order)                                                                                      \
     X(GELU_BACKWARD, gelu_backward)                                                                                    \
     X(ATTENTION_FORWARD, attention_forward)                                                                            \
     X(ATTENTION_BACKWARD, attention_backward)                                                                          \

@@ -250,9 +250,15 @@ for family in bases qwen2 qwen3; do
         output.folder=$family validation.rows=0
     check "$family: from nothing" codes_are 0 1
 done
+for head in sequence:class token:token; do
+    cp ${head#*:}.train.h5 esmc_${head%:*}.train.h5 && cp ${head#*:}.valid.h5 esmc_${head%:*}.valid.h5
+    ranks 1 train deck.cfg model.family=esmc model.layers=2 model.hidden=32 model.ffn=64 model.heads=4 model.head=${head%:*} \
+        model.num_labels=3 data.train=${head#*:}.train.h5 data.valid=${head#*:}.valid.h5 output.folder=esmc_${head%:*} validation.rows=0
+    check "esmc, ${head%:*}: from nothing" codes_are 0 1
+done
 python=$(transformers_python)
 compared=0
-for kind in class number token bases qwen2 qwen3; do
+for kind in class number token bases qwen2 qwen3 esmc_sequence esmc_token; do
     "$CISTRON" export --checkpoint $kind -o hf_$kind >out 2>&1
     check "$kind: exported" test $? -eq 0
     "$CISTRON" import hf_$kind -o hf_$kind.h5 >out 2>&1
@@ -267,7 +273,7 @@ for kind in class number token bases qwen2 qwen3; do
     [ $code -eq 0 ] || sed 's/^/    | /' python.out >&2
     check "$kind: transformers has the same loss and metrics" test $code -eq 0
 done
-[ $compared -eq 6 ] || echo "not compared with transformers: $(tail -n 1 python.out)"
+[ $compared -eq 8 ] || echo "not compared with transformers: $(tail -n 1 python.out)"
 sed 's/"classifier.out_proj.bias"/"classifier.out_proj.tilt"/' hf_class/model.safetensors >half.safetensors
 cp -r hf_class half_hf && cp half.safetensors half_hf/model.safetensors
 # no TEXT SAYS ARGUMENTS...

@@ -25,15 +25,19 @@ static const char *const cases[] = {"llama_gqa_padded",
                                     "llama_mha_packed",
                                     "llama_biased",
                                     "qwen2_packed",
+                                    "qwen2_window_padded",
                                     "qwen3_packed",
                                     "qwen3_yarn_padded",
                                     "llama_linear_packed",
+                                    "mistral_packed",
                                     "esm2_padded",
                                     "esm2_packed",
                                     "esm2_tanh",
                                     "esm2_pad",
                                     "amplify_packed",
                                     "amplify_pad",
+                                    "esmc_packed",
+                                    "esmc_pad",
                                     "llama_lora",
                                     "llama_lora_tied",
                                     "esm2_lora",
@@ -58,6 +62,7 @@ enum mutation {
     SOFTMAX_SCALE,
     KV_MAP,
     MASK_EDGE,
+    WINDOW_EDGE,
     DIRECTION,
     NORM_EPS,
     NO_NORM_BIAS,
@@ -65,6 +70,8 @@ enum mutation {
     NO_BIAS_GRADIENT,
     NO_DECODER_BIAS,
     NO_HEAD_GAIN,
+    NO_PROJECTION_GAIN,
+    NO_STREAM_FACTOR,
     GELU_FORM,
     HEAD_GELU_FORM,
     NO_TOKEN_DROPOUT,
@@ -85,6 +92,7 @@ static const char *const mutation_names[MUTATIONS] = {"none",
                                                       "softmax scale x 1.01",
                                                       "kv-head map shifted",
                                                       "mask edge off by one",
+                                                      "sliding window off by one",
                                                       "causal or not",
                                                       "norm eps doubled",
                                                       "norm bias left out",
@@ -92,6 +100,8 @@ static const char *const mutation_names[MUTATIONS] = {"none",
                                                       "bias gradient left out",
                                                       "decoder bias left out",
                                                       "gains of q and k left out",
+                                                      "gains of projections left out",
+                                                      "factor of the stream left out",
                                                       "GELU's other form",
                                                       "GELU in the head",
                                                       "token dropout left out",
@@ -114,8 +124,10 @@ static void mutate_attention(struct attention_forward_args *a, enum mutation mut
     static int32_t numbers[64];
     if (mutation == SOFTMAX_SCALE)
         a->scale *= 1.01f;
+    if (mutation == WINDOW_EDGE && a->window > 0)
+        a->window++;
     if (mutation == DIRECTION)
-        a->causal = !a->causal;
+        a->causal = !a->causal, a->window = 0;
     if (mutation == KV_MAP) /* every key head is its right neighbour, the last one the first value head */
         a->k.data = tensor_at(&a->k, 0, a->head_dim);
     if (mutation == MASK_EDGE) { /* one key too many where attention is causal, elsewhere one too few */
@@ -160,7 +172,7 @@ static void mutate(struct wrapper *wrapper, struct stream *stream, enum op op, c
         return;
     }
     memcpy(&a, args, op_info(op)->args_bytes);
-    if (op == OP_MULTIPLY && mutation == NO_FACTOR)
+    if (op == OP_MULTIPLY && (mutation == NO_FACTOR || mutation == NO_STREAM_FACTOR))
         return;
     /* only adapters add a product to a tensor: to outputs of B transposed, and to input gradients */
     if (op == OP_GEMM && a.gemm.c.data == a.gemm.d.data &&
@@ -182,7 +194,10 @@ static void mutate(struct wrapper *wrapper, struct stream *stream, enum op op, c
         a.head_norm.one_plus = true, a.head_norm.weight.data = (void *)zeros;
     if (op == OP_LAYERNORM_FORWARD && mutation == NORM_EPS)
         a.layernorm.eps *= 2;
-    if (op == OP_LAYERNORM_FORWARD && mutation == NO_NORM_BIAS)
+    /* queries and keys are columns of wider rows */
+    if (op == OP_LAYERNORM_FORWARD && mutation == NO_PROJECTION_GAIN && a.layernorm.x.stride > a.layernorm.x.cols)
+        a.layernorm.one_plus = true, a.layernorm.weight.data = (void *)zeros;
+    if (op == OP_LAYERNORM_FORWARD && mutation == NO_NORM_BIAS && tensor_present(&a.layernorm.bias))
         a.layernorm.bias.data = (void *)zeros;
     if (op == OP_ATTENTION_FORWARD)
         mutate_attention(&a.attention, mutation);
@@ -404,6 +419,8 @@ static bool applies(const struct golden *g, enum mutation mutation)
         return g->settings.rope.factor > 1;
     case KV_MAP:
         return g->settings.kv_heads < g->settings.heads;
+    case WINDOW_EDGE:
+        return model_has_window(&g->settings);
     case NO_NORM_BIAS:
         return family->layer_norm;
     case NO_BIAS:
@@ -412,7 +429,11 @@ static bool applies(const struct golden *g, enum mutation mutation)
     case NO_DECODER_BIAS:
         return family->decoder_bias;
     case NO_HEAD_GAIN:
-        return family->names.q_norm != NULL;
+        return family->names.q_norm != NULL && !family->whole_qk_norm;
+    case NO_PROJECTION_GAIN:
+        return family->whole_qk_norm;
+    case NO_STREAM_FACTOR:
+        return family->scaled_residual;
     case GELU_FORM:
         return family->gelu;
     case HEAD_GELU_FORM:

@@ -263,7 +263,7 @@ static const int32_t kv_start[5] = {0, 0, 5, 0, 10}, kv_length[5] = {4, 0, 5, 0,
 
 enum { ATTENTION_QUERIES = 12, ATTENTION_KEYS = 12 };
 
-static void test_attention(int64_t heads, int64_t kv_heads, bool causal)
+static void test_attention(int64_t heads, int64_t kv_heads, bool causal, int64_t window)
 {
     const int64_t dim = 3;
     struct attention_segments segments = {integers(5, q_start),
@@ -285,7 +285,7 @@ static void test_attention(int64_t heads, int64_t kv_heads, bool causal)
     struct tensor dv = tensor_columns(&d_fused, (heads + kv_heads) * dim, kv_heads * dim);
     struct tensor o = normal(ATTENTION_QUERIES, heads * dim), lse = normal(heads, ATTENTION_QUERIES);
     struct tensor d_o = normal(ATTENTION_QUERIES, heads * dim);
-    struct attention_forward_args forward = {q, k, v, o, lse, segments, heads, kv_heads, dim, 0.7f, causal};
+    struct attention_forward_args forward = {q, k, v, o, lse, segments, heads, kv_heads, dim, 0.7f, causal, window};
     struct attention_backward_args backward = {.q = q,
                                                .k = k,
                                                .v = v,
@@ -300,7 +300,8 @@ static void test_attention(int64_t heads, int64_t kv_heads, bool causal)
                                                .kv_heads = kv_heads,
                                                .head_dim = dim,
                                                .scale = 0.7f,
-                                               .causal = causal};
+                                               .causal = causal,
+                                               .window = window};
     struct objective f = {.op = OP_ATTENTION_FORWARD, .args = &forward, .output = o, .weight = d_o};
     run(OP_ATTENTION_FORWARD, &forward);
     run(OP_ATTENTION_BACKWARD, &backward);
@@ -308,11 +309,12 @@ static void test_attention(int64_t heads, int64_t kv_heads, bool causal)
     check_gradient("attention, dk", &f, &k, &dk, NULL);
     check_gradient("attention, dv", &f, &v, &dv, NULL);
 
-    /* row 5, the second query of the third slot, written out: it sees keys 5..9 (i + q_offset = 4, or all) */
+    /* row 5, the second query of the third slot, written out: it sees keys 5..9 (i + q_offset = 4, or all), or the
+     * last ones of a window */
     for (int64_t h = 0; h < heads; h++) {
         int64_t g = h * kv_heads / heads;
         double sum = 0.0, first = 0.0;
-        for (int64_t j = 5; j < 10; j++) {
+        for (int64_t j = window > 0 ? 10 - window : 5; j < 10; j++) {
             double s = 0.0;
             for (int64_t c = 0; c < dim; c++)
                 s += reference_load(&q, 5, h * dim + c) * reference_load(&k, j, g * dim + c);
@@ -367,6 +369,124 @@ static void test_gelu(bool tanh_form)
     case_end();
 }
 
+/* -- Mixtures of experts ------------------------------------------------------------------------------------------- */
+
+static struct tensor pairs_of(int64_t tokens, int64_t count, const int32_t *values)
+{
+    struct tensor x = integers(tokens * count, values);
+    return (struct tensor){x.data, DTYPE_I32, tokens, count, count};
+}
+
+/* The auxiliary loss of tokens with labels, whose gradient route_backward adds. */
+static double auxiliary_loss(const struct route_backward_args *args)
+{
+    double loss = 0.0;
+    for (int64_t t = 0; t < args->logits.rows; t++) {
+        const int64_t row = t / (args->logits.rows / args->load.rows), experts = args->logits.cols;
+        double sum = 0.0;
+        for (int64_t e = 0; e < experts; e++)
+            sum += exp(reference_load(&args->logits, t, e));
+        for (int64_t e = 0; e < experts && reference_index(&args->labels, t) >= 0; e++)
+            loss += exp(reference_load(&args->logits, t, e)) / sum * reference_load(&args->load, row, e) /
+                    reference_load(&args->load, row, experts);
+    }
+    return args->auxiliary * loss;
+}
+
+static void test_route(bool balances)
+{
+    enum { T = 6, E = 4, C = 2 };
+    static const int32_t none[T * C], labels[T] = {3, -100, 0, 7, 7, -100};
+    struct tensor logits = normal(T, E), weights = zeros(DTYPE_F64, T, C), dw = normal(T, C);
+    struct tensor d_logits = zeros(DTYPE_F64, T, E), base = zeros(DTYPE_F64, T, E);
+    struct route_forward_args forward = {.logits = logits, .experts = pairs_of(T, C, none), .weights = weights};
+    struct objective f = {.op = OP_ROUTE_FORWARD, .args = &forward, .output = weights, .weight = dw};
+    run(OP_ROUTE_FORWARD, &forward);
+    struct route_backward_args backward = {
+        .logits = logits, .experts = forward.experts, .weights = weights, .d_weights = dw, .d_logits = d_logits};
+    if (balances) {
+        backward.labels = integers(T, labels);
+        backward.load = zeros(DTYPE_F64, 2, E + 1);
+        backward.auxiliary = 0.3;
+        run(OP_EXPERT_LOAD,
+            &(struct expert_load_args){.experts = forward.experts, .labels = backward.labels, .load = backward.load});
+        CHECK(reference_load(&backward.load, 0, E) == 2.0 && reference_load(&backward.load, 1, E) == 2.0);
+        for (int64_t t = 0; t < T; t++)
+            for (int64_t e = 0; e < E; e++) {
+                const double step = 1e-4, value = reference_load(&logits, t, e);
+                double side[2];
+                for (int s = 0; s < 2; s++) {
+                    reference_store(&logits, t, e, value + (s == 0 ? -step : step));
+                    side[s] = auxiliary_loss(&backward);
+                }
+                reference_store(&logits, t, e, value);
+                reference_store(&base, t, e, (side[1] - side[0]) / (2 * step));
+            }
+    }
+    run(OP_ROUTE_BACKWARD, &backward);
+    check_gradient(balances ? "route, balanced" : "route", &f, &logits, &d_logits, &base);
+    case_end();
+}
+
+/* Three experts, of which the second has no rows. */
+static void test_experts(void)
+{
+    static const int32_t ends[3] = {3, 3, 7};
+    struct tensor x = normal(7, 5), w = normal(12, 5), y = zeros(DTYPE_F64, 7, 4), dy = normal(7, 4);
+    struct tensor dx = zeros(DTYPE_F64, 7, 5), dw = normal(12, 5), old = copy_of(&dw), fresh = normal(12, 5);
+    struct expert_gemm_args forward = {.a = x, .b = w, .ends = integers(3, ends), .d = y, .transpose_b = true};
+    struct objective f = {.op = OP_EXPERT_GEMM, .args = &forward, .output = y, .weight = dy};
+    run(OP_EXPERT_GEMM, &(struct expert_gemm_args){.a = dy, .b = w, .ends = forward.ends, .d = dx});
+    run(OP_EXPERT_GRADIENT,
+        &(struct expert_gradient_args){.dy = dy, .x = x, .ends = forward.ends, .dweight = dw, .accumulate = true});
+    run(OP_EXPERT_GRADIENT, &(struct expert_gradient_args){.dy = dy, .x = x, .ends = forward.ends, .dweight = fresh});
+    check_gradient("experts, input gradient", &f, &x, &dx, NULL);
+    check_gradient("experts, weight gradient, accumulated", &f, &w, &dw, &old);
+    check_gradient("experts, weight gradient", &f, &w, &fresh, NULL);
+    CHECK(reference_load(&fresh, 5, 2) == 0.0);
+    case_end();
+}
+
+static void test_combine(void)
+{
+    static const int32_t numbers[8] = {5, 0, 2, 7, 1, 3, 6, 4};
+    struct tensor places = pairs_of(4, 2, numbers), x = normal(8, 5), weights = normal(4, 2), addend = normal(4, 5);
+    struct tensor y = zeros(DTYPE_F64, 4, 5), dy = normal(4, 5), dx = zeros(DTYPE_F64, 8, 5), dw = normal(4, 2);
+    struct combine_forward_args forward = {.x = x, .places = places, .weights = weights, .addend = addend, .y = y};
+    struct objective f = {.op = OP_COMBINE_FORWARD, .args = &forward, .output = y, .weight = dy};
+    run(OP_COMBINE_BACKWARD, &(struct combine_backward_args){
+                                 .dy = dy, .x = x, .places = places, .weights = weights, .dx = dx, .d_weights = dw});
+    check_gradient("combine, dx", &f, &x, &dx, NULL);
+    check_gradient("combine, weights", &f, &weights, &dw, NULL);
+    check_gradient("combine, addend", &f, &addend, &dy, NULL);
+    case_end();
+}
+
+/* By hand: the second expert before the first, of equal logits the first; sorted by expert, then by token. */
+static void test_order(void)
+{
+    enum { T = 3, E = 3, C = 2 };
+    static const double logits[T][E] = {{0.0, 2.0, 1.0}, {5.0, 5.0, 4.0}, {-1.0, 0.0, 3.0}};
+    static const int32_t chosen[T * C] = {1, 2, 0, 1, 2, 1}, placed[T * C] = {1, 4, 0, 2, 5, 3};
+    static const int32_t sorted[T * C] = {1, 0, 1, 2, 0, 2}, last[E] = {1, 4, 6}, none[T * C];
+    struct route_forward_args route = {
+        .logits = zeros(DTYPE_F64, T, E), .experts = pairs_of(T, C, none), .weights = zeros(DTYPE_F64, T, C)};
+    for (int64_t i = 0; i < T * E; i++)
+        reference_store(&route.logits, i / E, i % E, logits[i / E][i % E]);
+    struct expert_order_args order = {.experts = route.experts,
+                                      .places = pairs_of(T, C, none),
+                                      .tokens = integers(T * C, none),
+                                      .ends = integers(E, none)};
+    run(OP_ROUTE_FORWARD, &route);
+    run(OP_EXPERT_ORDER, &order);
+    CHECK(memcmp(route.experts.data, chosen, sizeof chosen) == 0);
+    CHECK_NEAR(reference_load(&route.weights, 0, 1), 1.0 / (1.0 + exp(1.0)), 1e-15, 0.0);
+    CHECK(memcmp(order.places.data, placed, sizeof placed) == 0);
+    CHECK(memcmp(order.tokens.data, sorted, sizeof sorted) == 0);
+    CHECK(memcmp(order.ends.data, last, sizeof last) == 0);
+    case_end();
+}
+
 static void test_tanh(void)
 {
     struct tensor x = normal(4, 5), y = zeros(DTYPE_F64, 4, 5), dy = normal(4, 5), dx = copy_of(&dy);
@@ -391,11 +511,17 @@ int main(void)
     }
     test_rope(false);
     test_rope(true);
-    test_attention(1, 1, true);
-    test_attention(4, 2, true);
-    test_attention(4, 2, false);
-    test_attention(3, 1, false);
+    test_attention(1, 1, true, 0);
+    test_attention(4, 2, true, 0);
+    test_attention(4, 2, false, 0);
+    test_attention(3, 1, false, 0);
+    test_attention(4, 2, true, 2);
     test_swiglu();
+    test_order();
+    test_route(false);
+    test_route(true);
+    test_experts();
+    test_combine();
     test_tanh();
     test_gelu(false);
     test_gelu(true);

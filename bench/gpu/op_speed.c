@@ -2,7 +2,8 @@
  *   bench/gpu/op_speed [PART]      all parts, or one:
  *     norms       at every width of the presets: GB/s, tensors counted once and those that are read and written twice
  *     rows        other ops that memory bounds: the same
- *     tokens      embeddings and cross-entropy, by vocabulary: the same, with all of the embedding's weight counted
+ *     experts     the router and the experts of a mixture: the same; TFLOP/s of their GEMMs, beside one GEMM of all
+ * rows tokens      embeddings and cross-entropy, by vocabulary: the same, with all of the embedding's weight counted
  *     state       updates of weights, sums of gradients, merging of attention, numbers of a step: the same
  *     copies      of few bits by each rule, made of a matrix or beside an activation: the same
  *     gradients   of weights, with the sum for the bias made inside the product or apart; exits with 1 when they differ
@@ -238,6 +239,94 @@ static void measure_all_rows(void)
             measure_rows(rows, hidden[h]);
 }
 
+/* Experts for each of t tokens, `chosen` consecutive ones from a drawn one on, so that all have nearly the same load.
+ */
+static struct tensor drawn_experts(int64_t t, int64_t chosen, int64_t experts)
+{
+    struct tensor all = integers(t * chosen, experts, true);
+    int32_t *values = memory_allocate(t * chosen * 4);
+    for (int64_t i = 0; i < t; i++) {
+        const int32_t first = (int32_t)(draw() * (double)experts);
+        for (int64_t c = 0; c < chosen; c++)
+            values[i * chosen + c] = (int32_t)((first + c) % experts);
+    }
+    LAUNCH(&stream, COPY, copy, .from = tensor_vector(values, DTYPE_I32, t * chosen), .to = all);
+    stream_synchronize(&stream);
+    memory_free(values);
+    return (struct tensor){all.data, DTYPE_I32, t, chosen, chosen};
+}
+
+/* A permutation of t * chosen rows. */
+static struct tensor pair_places(int64_t t, int64_t chosen)
+{
+    struct tensor all = integers(t * chosen, t * chosen, false);
+    return (struct tensor){all.data, DTYPE_I32, t, chosen, chosen};
+}
+
+static struct tensor expert_ends(int64_t rows, int64_t experts)
+{
+    struct tensor t = device(DTYPE_I32, 1, experts);
+    int32_t values[EXPERTS_MOST];
+    for (int64_t e = 0; e < experts; e++)
+        values[e] = (int32_t)(rows * (e + 1) / experts);
+    LAUNCH(&stream, COPY, copy, .from = tensor_vector(values, DTYPE_I32, experts), .to = t);
+    stream_synchronize(&stream);
+    return t;
+}
+
+static void report_flops(const char *what, enum op op, const void *args, size_t size, int64_t rows, int64_t cols)
+{
+    const double seconds = seconds_of(op, args, size);
+    printf("%-36s %6lld x %-6lld %9.1f us %7.0f TFLOP/s\n", what, (long long)rows, (long long)cols, seconds * 1e6,
+           (double)op_flops(op, args) / seconds * 1e-12);
+    release_all();
+}
+
+#define MEASURE_FLOPS(what, OP, name, rows, cols, ...)                                                                 \
+    do {                                                                                                               \
+        struct name##_args args[SETS];                                                                                 \
+        for (int set = 0; set < SETS; set++)                                                                           \
+            args[set] = (struct name##_args){__VA_ARGS__};                                                             \
+        report_flops(what, OP_##OP, args, sizeof *args, rows, cols);                                                   \
+    } while (0)
+
+static void measure_experts(void)
+{
+    static const int64_t shapes[][5] = {/* tokens, hidden, ffn, experts, chosen; the first is Mixtral 8x7B */
+                                        {8192, 4096, 14336, 8, 2},
+                                        {16384, 1024, 2048, 8, 2},
+                                        {16384, 1024, 512, 64, 8}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const int64_t t = shapes[i][0], h = shapes[i][1], f = shapes[i][2], e = shapes[i][3], c = shapes[i][4];
+        const int64_t rows = t * c;
+        printf("\n%lld of %lld experts of width %lld\n", (long long)c, (long long)e, (long long)f);
+        MEASURE("route_forward", ROUTE_FORWARD, route_forward, t, e, .logits = filled(DTYPE_F32, t, e),
+                .experts = drawn_experts(t, c, e), .weights = filled(DTYPE_F32, t, c));
+        MEASURE("route_backward", ROUTE_BACKWARD, route_backward, t, e, .logits = filled(DTYPE_F32, t, e),
+                .experts = drawn_experts(t, c, e), .weights = filled(DTYPE_F32, t, c),
+                .d_weights = filled(DTYPE_F32, t, c), .labels = integers(t, 100, true),
+                .load = filled(DTYPE_F32, 1, e + 1), .d_logits = own, .auxiliary = 0.01);
+        MEASURE("expert_load", EXPERT_LOAD, expert_load, t, c, .experts = drawn_experts(t, c, e),
+                .labels = integers(t, 100, true), .load = filled(DTYPE_F32, 1, e + 1));
+        MEASURE("expert_order", EXPERT_ORDER, expert_order, t, c, .experts = drawn_experts(t, c, e),
+                .places = pair_places(t, c), .tokens = integers(rows, t, true), .ends = expert_ends(rows, e));
+        MEASURE("combine_forward", COMBINE_FORWARD, combine_forward, t, h, .x = matrix(rows, h),
+                .places = pair_places(t, c), .weights = filled(DTYPE_F32, t, c), .addend = own, .y = matrix(t, h));
+        MEASURE("combine_backward", COMBINE_BACKWARD, combine_backward, t, h, .dy = own, .x = matrix(rows, h),
+                .places = pair_places(t, c), .weights = filled(DTYPE_F32, t, c), .dx = matrix(rows, h),
+                .d_weights = filled(DTYPE_F32, t, c));
+        MEASURE_FLOPS("expert_gemm, up", EXPERT_GEMM, expert_gemm, rows, 2 * f, .a = matrix(rows, h),
+                      .b = matrix(e * 2 * f, h), .ends = expert_ends(rows, e), .d = matrix(rows, 2 * f),
+                      .transpose_b = true);
+        MEASURE_FLOPS("expert_gemm, up's input gradient", EXPERT_GEMM, expert_gemm, rows, h, .a = matrix(rows, 2 * f),
+                      .b = matrix(e * 2 * f, h), .ends = expert_ends(rows, e), .d = matrix(rows, h));
+        MEASURE_FLOPS("expert_gradient, up", EXPERT_GRADIENT, expert_gradient, 2 * f, h, .dy = matrix(rows, 2 * f),
+                      .x = matrix(rows, h), .ends = expert_ends(rows, e), .dweight = device(DTYPE_F32, e * 2 * f, h));
+        MEASURE_FLOPS("gemm of as many rows", GEMM, gemm, rows, 2 * f, .a = matrix(rows, h), .b = matrix(2 * f, h),
+                      .d = matrix(rows, 2 * f), .transpose_b = true);
+    }
+}
+
 static void measure_tokens(void)
 {
     static const int64_t shapes[][4] = {/* tokens, hidden, vocabulary, tokens of a slice of the head */
@@ -291,6 +380,14 @@ static void measure_updates(void)
     MEASURE("adamw, all in bf16", ADAMW, adamw, 1, n, .weight = own, .gradient = matrix(1, n), .m = matrix(1, n),
             .v = matrix(1, n), .step = numbers(ADAMW_STEP_COUNT), .scale = numbers(1), .beta1 = 0.9, .beta2 = 0.95,
             .eps = 1e-8, .lr_factor = 1);
+    MEASURE("momentum, bf16 update", MOMENTUM, momentum, 1, n, .gradient = numbers(n), .m = numbers(n), .update = own,
+            .scale = numbers(1), .momentum = 0.95, .nesterov = true);
+    MEASURE("muon, weights in halves", MUON, muon, 1, n, .weight = own, .low = device(DTYPE_I16, 1, n),
+            .update = matrix(1, n), .rate = numbers(1), .scale = numbers(1), .lr_factor = 1, .adjustment = 1);
+    MEASURE("affine, with a norm", AFFINE, affine, 1, n, .from = own, .squares = device(DTYPE_F64, 1, 1),
+            .to = matrix(1, n), .factor = 1, .eps = 1e-7);
+    MEASURE("affine, with a diagonal", AFFINE, affine, 4096, 4096, .from = matrix(4096, 4096), .to = matrix(4096, 4096),
+            .factor = 1, .diagonal = 1);
     MEASURE("add, bf16 to f32", ADD, add, 1, n, .from = own, .to = numbers(n));
     MEASURE("add, f32 to bf16", ADD, add, 1, n, .from = numbers(n), .to = own);
     MEASURE("multiply", MULTIPLY, multiply, 1, n, .x = own, .factor = 0.5);
@@ -635,6 +732,8 @@ int main(int argc, char **argv)
         measure_all_rows();
         measure_sums();
     }
+    if (is_wanted("experts"))
+        measure_experts();
     if (is_wanted("tokens"))
         measure_tokens();
     if (is_wanted("state")) {

@@ -41,6 +41,7 @@ score
 finetune
 heads
 lora
+optimizers
 parallel
 precision
 clusters

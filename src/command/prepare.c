@@ -69,9 +69,10 @@ const struct command command_prepare = {
             "nucleotides are read as capitals and counted. Proteins (esm2, amplify): one stop symbol * at the end of\n"
             "a record is dropped; lower-case letters and other characters that are not tokens become <unk> and are\n"
             "counted. The folder of OUT.h5 is created if it does not exist.\n\n"
-            "Text: --tokenizer names a tokenizer.json of Hugging Face, a tokenizer.model of tiktoken (Llama 3), or a\n"
-            "folder with one of them, with vocab.json and merges.txt, or with vocab.txt: byte-level BPE, WordPiece,\n"
-            "tables of words and k-mers. Each record is encoded as a whole, and the store keeps the tokenizer's files.",
+            "Text: --tokenizer names a tokenizer.json of Hugging Face, a tokenizer.model of SentencePiece (Llama 2,\n"
+            "Mistral 7B) or of tiktoken (Llama 3), or a folder with one of them, with vocab.json and merges.txt, or\n"
+            "with vocab.txt: BPE, Unigram, WordPiece, tables of words and k-mers. Each record is encoded as a whole,\n"
+            "and the store keeps the tokenizer's files.",
     .options = options,
     .least = 1,
     .most = -1,

@@ -84,9 +84,12 @@ static const struct op_field rmsnorm_backward_fields[] = {
     ACCUMULATED(rmsnorm_backward, dweight, OP_WRITE | OPTIONAL, STAT, "1 H"),
 };
 static const struct op_field layernorm_forward_fields[] = {
-    FIELD(layernorm_forward, x, OP_READ, FLOAT, "T H"),    FIELD(layernorm_forward, weight, OP_READ, FLOAT, "1 H"),
-    FIELD(layernorm_forward, bias, OP_READ, FLOAT, "1 H"), FIELD(layernorm_forward, y, OP_WRITE, FLOAT, "T H"),
-    FIELD(layernorm_forward, mean, OP_WRITE, STAT, "1 T"), FIELD(layernorm_forward, rstd, OP_WRITE, STAT, "1 T"),
+    FIELD(layernorm_forward, x, OP_READ, FLOAT, "T H"),
+    FIELD(layernorm_forward, weight, OP_READ, FLOAT, "1 H"),
+    FIELD(layernorm_forward, bias, OP_READ | OPTIONAL, FLOAT, "1 H"),
+    FIELD(layernorm_forward, y, OP_WRITE, FLOAT, "T H"),
+    FIELD(layernorm_forward, mean, OP_WRITE, STAT, "1 T"),
+    FIELD(layernorm_forward, rstd, OP_WRITE, STAT, "1 T"),
 };
 static const struct op_field layernorm_backward_fields[] = {
     FIELD(layernorm_backward, x, OP_READ, FLOAT, "T H"),
@@ -144,6 +147,55 @@ static const struct op_field attention_merge_fields[] = {
     OVERWRITTEN_BY(attention_merge, first, o, OP_READ_WRITE, STAT, "T HD"),
     OVERWRITTEN_BY(attention_merge, first, lse, OP_READ_WRITE, STAT, "H T"),
     FIELD(attention_merge, to, OP_WRITE | OPTIONAL, FLOAT, "T HD"),
+};
+static const struct op_field route_forward_fields[] = {
+    FIELD(route_forward, logits, OP_READ, STAT, "T E"),
+    FIELD(route_forward, experts, OP_WRITE, I32, "T C"),
+    FIELD(route_forward, weights, OP_WRITE, STAT, "T C"),
+};
+static const struct op_field route_backward_fields[] = {
+    FIELD(route_backward, logits, OP_READ, STAT, "T E"),
+    FIELD(route_backward, experts, OP_READ, I32, "T C"),
+    FIELD(route_backward, weights, OP_READ, STAT, "T C"),
+    FIELD(route_backward, d_weights, OP_READ, STAT, "T C"),
+    FIELD(route_backward, labels, OP_READ | OPTIONAL, I32, "1 T"),
+    FIELD(route_backward, load, OP_READ | OPTIONAL, STAT, NULL),
+    FIELD(route_backward, d_logits, OP_WRITE, FLOAT, "T E"),
+};
+static const struct op_field expert_load_fields[] = {
+    FIELD(expert_load, experts, OP_READ, I32, "T C"),
+    FIELD(expert_load, labels, OP_READ, I32, "1 T"),
+    FIELD(expert_load, load, OP_WRITE, STAT, NULL),
+};
+static const struct op_field expert_order_fields[] = {
+    FIELD(expert_order, experts, OP_READ, I32, "T C"),
+    FIELD(expert_order, places, OP_WRITE, I32, "T C"),
+    FIELD(expert_order, tokens, OP_WRITE, I32, "1 TC"),
+    FIELD(expert_order, ends, OP_WRITE, I32, "1 E"),
+};
+static const struct op_field expert_gemm_fields[] = {
+    FIELD(expert_gemm, a, OP_READ, FLOAT, "S K"),
+    FIELD(expert_gemm, b, OP_READ, SAME, NULL),
+    FIELD(expert_gemm, ends, OP_READ, I32, "1 E"),
+    FIELD(expert_gemm, d, OP_WRITE, SAME, "S N"),
+};
+static const struct op_field expert_gradient_fields[] = {
+    FIELD(expert_gradient, dy, OP_READ, FLOAT, "S N"),
+    FIELD(expert_gradient, x, OP_READ, SAME, "S K"),
+    FIELD(expert_gradient, ends, OP_READ, I32, "1 E"),
+    ACCUMULATED(expert_gradient, dweight, OP_WRITE, FLOAT, "EN K"),
+};
+static const struct op_field combine_forward_fields[] = {
+    FIELD(combine_forward, x, OP_READ, FLOAT, "S H"),
+    FIELD(combine_forward, places, OP_READ, I32, "T C"),
+    FIELD(combine_forward, weights, OP_READ | OPTIONAL, STAT, "T C"),
+    FIELD(combine_forward, addend, OP_READ | OPTIONAL, SAME, "T H"),
+    FIELD(combine_forward, y, OP_WRITE, SAME, "T H"),
+};
+static const struct op_field combine_backward_fields[] = {
+    FIELD(combine_backward, dy, OP_READ, FLOAT, "T H"),   FIELD(combine_backward, x, OP_READ, SAME, "S H"),
+    FIELD(combine_backward, places, OP_READ, I32, "T C"), FIELD(combine_backward, weights, OP_READ, STAT, "T C"),
+    FIELD(combine_backward, dx, OP_WRITE, SAME, "S H"),   FIELD(combine_backward, d_weights, OP_WRITE, STAT, "T C"),
 };
 static const struct op_field swiglu_forward_fields[] = {
     FIELD(swiglu_forward, x, OP_READ, FLOAT, "T 2F"),
@@ -250,6 +302,11 @@ static const struct op_field add_fields[] = {
 static const struct op_field multiply_fields[] = {
     FIELD(multiply, x, OP_READ_WRITE, FLOAT, "M N"),
 };
+static const struct op_field affine_fields[] = {
+    FIELD(affine, from, OP_READ, FLOAT, "M N"),
+    FIELD(affine, squares, OP_READ | OPTIONAL, F64, "1 1"),
+    FIELD(affine, to, OP_WRITE, SAME, "M N"),
+};
 static const struct op_field dropout_fields[] = {
     FIELD(dropout, x, OP_READ, FLOAT, "T H"),
     FIELD(dropout, keys, OP_READ, I32, "1 T"),
@@ -296,6 +353,17 @@ static const struct op_field adamw_fields[] = {
     FIELD(adamw, gradient, OP_READ, FLOAT, "1 N"),     FIELD(adamw, m, OP_READ_WRITE, FLOAT, "1 N"),
     FIELD(adamw, v, OP_READ_WRITE, FLOAT, "1 N"),      FIELD(adamw, step, OP_READ, STAT, "1 3"),
     FIELD(adamw, scale, OP_READ, STAT, "1 1"),
+};
+static const struct op_field momentum_fields[] = {
+    FIELD(momentum, gradient, OP_READ, FLOAT, "1 N"),
+    FIELD(momentum, m, OP_READ_WRITE, FLOAT, "1 N"),
+    FIELD(momentum, update, OP_WRITE, FLOAT, "1 N"),
+    FIELD(momentum, scale, OP_READ, STAT, "1 1"),
+};
+static const struct op_field muon_fields[] = {
+    FIELD(muon, weight, OP_READ_WRITE, FLOAT, "1 N"), FIELD(muon, low, OP_READ_WRITE | OPTIONAL, I16, "1 N"),
+    FIELD(muon, update, OP_READ, FLOAT, "1 N"),       FIELD(muon, rate, OP_READ, STAT, "1 1"),
+    FIELD(muon, scale, OP_READ, STAT, "1 1"),
 };
 static const struct op_field all_reduce_fields[] = {
     FIELD(all_reduce, x, OP_READ_WRITE, FLOAT, "M N"),

@@ -30,6 +30,14 @@ struct group;
     X(ATTENTION_FORWARD, attention_forward)                                                                            \
     X(ATTENTION_BACKWARD, attention_backward)                                                                          \
     X(ATTENTION_MERGE, attention_merge)                                                                                \
+    X(ROUTE_FORWARD, route_forward)                                                                                    \
+    X(ROUTE_BACKWARD, route_backward)                                                                                  \
+    X(EXPERT_LOAD, expert_load)                                                                                        \
+    X(EXPERT_ORDER, expert_order)                                                                                      \
+    X(EXPERT_GEMM, expert_gemm)                                                                                        \
+    X(EXPERT_GRADIENT, expert_gradient)                                                                                \
+    X(COMBINE_FORWARD, combine_forward)                                                                                \
+    X(COMBINE_BACKWARD, combine_backward)                                                                              \
     X(SWIGLU_FORWARD, swiglu_forward)                                                                                  \
     X(SWIGLU_BACKWARD, swiglu_backward)                                                                                \
     X(GELU_FORWARD, gelu_forward)                                                                                      \
@@ -51,6 +59,7 @@ struct group;
     X(FILL, fill)                                                                                                      \
     X(ADD, add)                                                                                                        \
     X(MULTIPLY, multiply)                                                                                              \
+    X(AFFINE, affine)                                                                                                  \
     X(DROPOUT, dropout)                                                                                                \
     X(EXACT_ADD, exact_add)                                                                                            \
     X(EXACT_READ, exact_read)                                                                                          \
@@ -59,7 +68,9 @@ struct group;
     X(DELAYED_SCALE, delayed_scale)                                                                                    \
     X(SUM_SQUARES, sum_squares)                                                                                        \
     X(GRADIENT_SCALE, gradient_scale)                                                                                  \
-    X(ADAMW, adamw)
+    X(ADAMW, adamw)                                                                                                    \
+    X(MOMENTUM, momentum)                                                                                              \
+    X(MUON, muon)
 
 /* Collectives, which executors pass on to the group's table. */
 #define OP_COLLECTIVE_TABLE(X)                                                                                         \
@@ -154,12 +165,12 @@ struct rmsnorm_backward_args {
     bool one_plus;
 };
 
-/* mean = mean(x); rstd = 1 / sqrt(mean((x - mean)^2) + eps); y = (x - mean) * rstd * weight + bias.
+/* mean = mean(x); rstd = 1 / sqrt(mean((x - mean)^2) + eps); y = (x - mean) * rstd * weight (+ bias).
  * (Ba, Kiros & Hinton 2016.) */
 struct layernorm_forward_args {
     struct tensor x;      /* f [T, H] */
     struct tensor weight; /* f [1, H] */
-    struct tensor bias;   /* f [1, H] */
+    struct tensor bias;   /* optional f [1, H] */
     struct tensor y;      /* f [T, H] */
     struct tensor mean;   /* stat [1, T] */
     struct tensor rstd;   /* stat [1, T] */
@@ -177,8 +188,8 @@ struct layernorm_backward_args {
     struct tensor dy;         /* f [T, H] */
     struct tensor residual;   /* optional f [T, H]: gradient of the residual connection; may be dx itself */
     struct tensor dx;         /* f [T, H]; optional: absent if only dweight and dbias are wanted */
-    struct tensor dweight;    /* stat [1, H]; optional, with dbias: absent if only dx is wanted */
-    struct tensor dbias;      /* stat [1, H]; optional, with dweight */
+    struct tensor dweight;    /* stat [1, H]; optional: absent if only dx is wanted */
+    struct tensor dbias;      /* stat [1, H]; optional, not without dweight: absent if the norm has no bias */
     struct tensor sum;        /* stat [1, H]; optional, with dx */
     bool accumulate;          /* for dweight and dbias */
     bool accumulate_sum;      /* accumulate, for sum */
@@ -222,9 +233,12 @@ struct rope_args {
     bool inverse;
 };
 
+enum { ATTENTION_LONGEST_WINDOW = 1 << 30 }; /* so that 32 bits suffice for positions and windows */
+
 /* Segments of a packed batch: tables on the device, with one slot per segment. A slot with q_length 0 is empty. Query i
- * of a segment sees key j of the same segment if not causal, or if j <= i + q_offset; i and j count from 0 within the
- * segment. If k and v use the tables of q, q_offset is all zeros.
+ * of a segment sees key j of the same segment if not causal, or if j <= i + q_offset, and with a sliding window also j
+ * > i + q_offset - window; i and j count from 0 within the segment. If k and v use the tables of q, q_offset is all
+ * zeros.
  *
  * Segments never share rows of q. In a backward they do not share rows of k and v either: if several segments see the
  * same keys, launch once for each segment and accumulate dk and dv.
@@ -254,6 +268,7 @@ struct attention_forward_args {
     int64_t heads, kv_heads, head_dim;
     float scale;
     bool causal;
+    int64_t window; /* sliding window: keys that a query sees at most, itself included; 0: no limit; causal only */
 };
 
 /* Gradients of attention_forward: dq, dk and dv (+)= the gradient, which is 0 for rows outside all segments. k and v
@@ -271,6 +286,7 @@ struct attention_backward_args {
     int64_t heads, kv_heads, head_dim;
     float scale;
     bool causal;
+    int64_t window;     /* as in attention_forward */
     bool accumulate_q;  /* accumulate, for dq */
     bool accumulate_kv; /* accumulate, for dk and dv */
     /* Optional, and not with accumulation: rope's arguments, for rows that q and k share. */
@@ -290,6 +306,96 @@ struct attention_merge_args {
     struct tensor to;       /* optional f [T, heads * head_dim] */
     int64_t heads, head_dim;
     bool first;
+};
+
+/* Mixture of experts: a router chooses C of E experts for each token, T C pairs in all. expert_order numbers the pairs
+ * by expert; the matrices of pairs, [T C, ...], have rows in this order, so an expert's rows are consecutive. */
+
+enum { EXPERTS_MOST = 256 };
+
+/* experts[t] = the C experts with the largest logits of token t, largest first, of equal logits the lower number first;
+ * weights[t] = softmax of these C logits. (Shazeer et al. 2017; as Mixtral normalises it, Jiang et al. 2024.) Experts
+ * are distinct, also where logits are NaN. */
+struct route_forward_args {
+    struct tensor logits;  /* stat [T, E], E at most EXPERTS_MOST */
+    struct tensor experts; /* i32 [T, C], C from 1 to E */
+    struct tensor weights; /* stat [T, C] */
+};
+
+/* d_logits = the gradient of the weights, with p = softmax(logits[t]) over all E:
+ *
+ *    d_logits[t, experts[t, c]] = w_c (dw_c - sum_i w_i dw_i), 0 for other experts
+ *    d_logits[t, e] += p_e (l_e - sum_i p_i l_i), if labels[t] >= 0
+ *
+ * The second line is the gradient of the auxiliary loss that balances the load, auxiliary * sum over tokens with labels
+ * of sum_e p_e l_e, where l_e = load[r, e] / load[r, E] is a constant, and r the row of load that has token t. (Fedus
+ * et al. 2022, equations 4 to 6, times the number of labels.) */
+struct route_backward_args {
+    struct tensor logits;    /* stat [T, E] */
+    struct tensor experts;   /* i32 [T, C] */
+    struct tensor weights;   /* stat [T, C] */
+    struct tensor d_weights; /* stat [T, C] */
+    struct tensor labels;    /* i32 [1, T]; absent, as load: no auxiliary loss */
+    struct tensor load;      /* stat [R, E + 1], as expert_load makes it, summed over the ranks that share a row */
+    struct tensor d_logits;  /* f [T, E] */
+    double auxiliary;
+};
+
+/* load[r, e] = the number of tokens with a label (>= 0) that have expert e, and load[r, E] = the number of tokens with
+ * a label, both of the tokens r T/R .. (r + 1) T/R - 1. */
+struct expert_load_args {
+    struct tensor experts; /* i32 [T, C], each in 0 .. E - 1 */
+    struct tensor labels;  /* i32 [1, T] */
+    struct tensor load;    /* stat [R, E + 1], R divides T */
+};
+
+/* Sorts the pairs (t, c) by experts[t, c], those of an expert by t: places[t, c] = the pair's place in this order,
+ * tokens[places[t, c]] = t, and ends[e] = the number of pairs with experts 0 .. e. */
+struct expert_order_args {
+    struct tensor experts; /* i32 [T, C], each in 0 .. E - 1; a token's are distinct */
+    struct tensor places;  /* i32 [T, C] */
+    struct tensor tokens;  /* i32 [1, T C] */
+    struct tensor ends;    /* i32 [1, E], E at most EXPERTS_MOST */
+};
+
+/* d[s] = a[s] op(b_e) for each row s of expert e, rows ends[e - 1] .. ends[e] - 1, where b_e is the e-th of E equal
+ * parts of b's rows, and op transposes or does nothing. Rows from ends[E - 1] on are not written. Accumulates in f32.
+ */
+struct expert_gemm_args {
+    struct tensor a;    /* f [S, K] */
+    struct tensor b;    /* a's type [E K, N]; [E N, K] when transpose_b */
+    struct tensor ends; /* i32 [1, E] */
+    struct tensor d;    /* a's type [S, N] */
+    bool transpose_b;
+};
+
+/* dweight_e (+)= dy_e' x_e, the e-th of E equal parts of dweight's rows, where dy_e and x_e are the rows of expert e,
+ * as in expert_gemm. Without rows it is 0. In a fixed order. */
+struct expert_gradient_args {
+    struct tensor dy;      /* f [S, N] */
+    struct tensor x;       /* dy's type [S, K] */
+    struct tensor ends;    /* i32 [1, E] */
+    struct tensor dweight; /* f [E N, K]; a bf16 sum is rounded once */
+    bool accumulate;
+};
+
+/* y[t] = addend[t] + sum over c of weights[t, c] x[places[t, c]], in f32 in the order of c, rounded once. */
+struct combine_forward_args {
+    struct tensor x;       /* f [S, H] */
+    struct tensor places;  /* i32 [T, C], each in 0 .. S - 1 */
+    struct tensor weights; /* optional stat [T, C]; absent: 1 */
+    struct tensor addend;  /* optional f [T, H], of x's type; may be y itself; absent: 0 */
+    struct tensor y;       /* x's type [T, H] */
+};
+
+/* dx[places[t, c]] = weights[t, c] dy[t]; d_weights[t, c] = dy[t] . x[places[t, c]]. */
+struct combine_backward_args {
+    struct tensor dy;        /* f [T, H] */
+    struct tensor x;         /* dy's type [S, H] */
+    struct tensor places;    /* i32 [T, C], each in 0 .. S - 1, without duplicates */
+    struct tensor weights;   /* stat [T, C] */
+    struct tensor dx;        /* dy's type [S, H] */
+    struct tensor d_weights; /* stat [T, C] */
 };
 
 /* The quantized operands made from a tensor x [T, K], and how they are made. When a scale is made from an amax, NaN and
@@ -508,6 +614,15 @@ struct multiply_args {
     double factor;
 };
 
+/* to = factor * from / max(sqrt(squares), eps) + diagonal * I; without squares there is no division. Computed in f32,
+ * with one factor that is rounded to f32, and rounded once to to's type. */
+struct affine_args {
+    struct tensor from;    /* f [M, N]; may be to itself */
+    struct tensor squares; /* optional f64 [1, 1] */
+    struct tensor to;      /* from's type [M, N]; M = N with a diagonal */
+    double factor, diagonal, eps;
+};
+
 /* Dropout (Srivastava et al. 2014): y (+)= x / (1 - probability) for the elements that are kept, and 0 for the others.
  * keys[t], salt and origin + c decide whether element (t, c) is kept (core/dropout.h). */
 struct dropout_args {
@@ -637,6 +752,33 @@ struct adamw_args {
     double beta1, beta2, eps, weight_decay, lr_factor;
 };
 
+/* The momentum of Muon (torch.optim.Muon). With g = gradient * scale:
+ *   m = momentum m + (1 - momentum) g
+ *   update = nesterov ? momentum m + (1 - momentum) g : m
+ * Everything is computed in f32, and rounded once where it is stored. If scale is NaN, m does not change and update is
+ * 0. */
+struct momentum_args {
+    struct tensor gradient; /* f [1, n], of m's type, or bf16 with an f32 m */
+    struct tensor m;        /* f [1, n] */
+    struct tensor update;   /* f [1, n], of any type */
+    struct tensor scale;    /* stat [1, 1] */
+    double momentum;
+    bool nesterov;
+};
+
+/* The step of Muon with an orthogonalized update (torch.optim.Muon). With lr = rate * lr_factor:
+ *   w -= lr * weight_decay * w
+ *   w -= lr * adjustment * update
+ * Everything is computed in f32, and rounded once where it is stored in bf16. If scale is NaN, nothing changes. */
+struct muon_args {
+    struct tensor weight; /* f [1, n]; with low: bf16, the high part of split */
+    struct tensor low;    /* optional i16 [1, n] */
+    struct tensor update; /* f [1, n], of any type */
+    struct tensor rate;   /* stat [1, 1] */
+    struct tensor scale;  /* stat [1, 1] */
+    double lr_factor, weight_decay, adjustment;
+};
+
 /* Collectives over `group`, which has `size` ranks. All ranks launch the same collectives in the same order. f32 and
  * bf16 are summed in f32, f64 in f64. In host memory the sum is in rank order, ((x_0 + x_1) + x_2) + ..., and rounded
  * to bf16 once. Between devices the communication library chooses the order, and may round each partial sum to bf16.
@@ -731,7 +873,8 @@ struct op_info {
 
 const struct op_info *op_info(enum op op);
 
-/* Returns the floating-point operations of a GEMM or attention, 2 per useful multiply-add; 0 for all other ops. */
+/* Returns the floating-point operations of a GEMM, of experts too, or attention, 2 per useful multiply-add; 0 for all
+ * other ops. */
 int64_t op_flops(enum op op, const void *args);
 
 /* Returns the minimum memory traffic in bytes, without reuse in caches: the size of each tensor, twice if the op both

@@ -204,14 +204,26 @@ static const char *check_segments(const struct attention_segments *s, int64_t qu
     return NULL;
 }
 
+static const char *check_window(int64_t window, bool causal)
+{
+    REQUIRE(window >= 0 && window <= ATTENTION_LONGEST_WINDOW && (causal || window == 0));
+    return NULL;
+}
+
 static const char *check_attention_forward(const struct attention_forward_args *a)
 {
+    const char *wrong = check_window(a->window, a->causal);
+    if (wrong != NULL)
+        return wrong;
     REQUIRE(a->heads % a->kv_heads == 0);
     return check_segments(&a->segments, a->q.rows, a->k.rows);
 }
 
 static const char *check_attention_backward(const struct attention_backward_args *a)
 {
+    const char *wrong = check_window(a->window, a->causal);
+    if (wrong != NULL)
+        return wrong;
     REQUIRE(a->heads % a->kv_heads == 0);
     REQUIRE(a->dq.dtype == a->q.dtype || is_stat(&a->dq));
     REQUIRE((a->dk.dtype == a->k.dtype || is_stat(&a->dk)) && a->dv.dtype == a->dk.dtype);
@@ -266,6 +278,29 @@ static const char *check_gradients(const struct tensor *dx, const struct quantiz
     return wrong == NULL && has_quantized(y_to) ? check_made(&(struct tensor){0}, y_to, rows, y_cols) : wrong;
 }
 
+/* Checks the counts of tokens by row and expert. */
+static const char *check_load(const struct tensor *load, int64_t tokens, int64_t experts)
+{
+    REQUIRE(load->cols == experts + 1 && experts <= EXPERTS_MOST);
+    REQUIRE(load->rows > 0 && tokens % load->rows == 0);
+    return NULL;
+}
+
+static const char *check_route_backward(const struct route_backward_args *a)
+{
+    REQUIRE(a->experts.cols >= 1 && a->experts.cols <= a->logits.cols && a->logits.cols <= EXPERTS_MOST);
+    REQUIRE(tensor_present(&a->labels) == tensor_present(&a->load));
+    return tensor_present(&a->load) ? check_load(&a->load, a->logits.rows, a->logits.cols) : NULL;
+}
+
+static const char *check_expert_gemm(const struct expert_gemm_args *a)
+{
+    const int64_t experts = a->ends.cols, k = a->a.cols, n = a->d.cols;
+    REQUIRE(experts >= 1 && experts <= EXPERTS_MOST);
+    REQUIRE(a->transpose_b ? has_shape(&a->b, experts * n, k) : has_shape(&a->b, experts * k, n));
+    return NULL;
+}
+
 static const char *check_adamw(const struct adamw_args *a)
 {
     const bool split = tensor_present(&a->low);
@@ -291,11 +326,18 @@ const char *op_check(enum op op, const void *args)
         RULE(EMBEDDING_FORWARD, embedding_forward, a->origin >= 0)
         RULE(EMBEDDING_BACKWARD, embedding_backward, a->origin >= 0)
         RULE(LAYERNORM_BACKWARD, layernorm_backward,
-             tensor_present(&a->dweight) == tensor_present(&a->dbias) &&
+             (!tensor_present(&a->dbias) || tensor_present(&a->dweight)) &&
                  (!tensor_present(&a->sum) || tensor_present(&a->dx)))
         RULE(ROPE, rope, a->head_dim % 2 == 0)
         CHECK(ATTENTION_FORWARD, attention_forward, check_attention_forward(a))
         CHECK(ATTENTION_BACKWARD, attention_backward, check_attention_backward(a))
+        RULE(ROUTE_FORWARD, route_forward,
+             a->experts.cols >= 1 && a->experts.cols <= a->logits.cols && a->logits.cols <= EXPERTS_MOST)
+        CHECK(ROUTE_BACKWARD, route_backward, check_route_backward(a))
+        CHECK(EXPERT_LOAD, expert_load, check_load(&a->load, a->experts.rows, a->load.cols - 1))
+        RULE(EXPERT_ORDER, expert_order, a->ends.cols >= 1 && a->ends.cols <= EXPERTS_MOST)
+        CHECK(EXPERT_GEMM, expert_gemm, check_expert_gemm(a))
+        RULE(EXPERT_GRADIENT, expert_gradient, a->ends.cols >= 1 && a->ends.cols <= EXPERTS_MOST)
         CHECK(SWIGLU_FORWARD, swiglu_forward, check_made(&a->y, &a->to, a->x.rows, a->x.cols / 2))
         CHECK(SWIGLU_BACKWARD, swiglu_backward,
               check_gradients(&a->dx, &a->to, a->x.rows, a->x.cols, &a->y_to, a->dy.cols))
@@ -316,6 +358,10 @@ const char *op_check(enum op op, const void *args)
                  ? a->sum.cols == SQUARES_PARTS && is_stat(&a->x) && a->x.rows == 1 && a->x.cols % SQUARES_BLOCK == 0
                  : a->sum.cols == 1)
         CHECK(ADAMW, adamw, check_adamw(a))
+        RULE(AFFINE, affine, a->diagonal == 0 || a->from.rows == a->from.cols)
+        RULE(MOMENTUM, momentum,
+             a->gradient.dtype == a->m.dtype || (a->gradient.dtype == DTYPE_BF16 && a->m.dtype == DTYPE_F32))
+        RULE(MUON, muon, !tensor_present(&a->low) || a->weight.dtype == DTYPE_BF16)
         RULE(ALL_REDUCE, all_reduce,
              a->maximum ? is_stat(&a->x) && !tensor_present(&a->scratch)
                         : !tensor_present(&a->scratch) || tensor_count(&a->scratch) == tensor_count(&a->x))

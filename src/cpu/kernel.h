@@ -34,6 +34,8 @@ OP_DEVICE_TABLE(X)
     X(HEAD_NORM_BACKWARD, head_norm_backward)                                                                          \
     X(ATTENTION_FORWARD, attention_forward)                                                                            \
     X(ATTENTION_BACKWARD, attention_backward)                                                                          \
+    X(EXPERT_GEMM, expert_gemm)                                                                                        \
+    X(EXPERT_GRADIENT, expert_gradient)                                                                                \
     X(SWIGLU_FORWARD, swiglu_forward)                                                                                  \
     X(SWIGLU_BACKWARD, swiglu_backward)                                                                                \
     X(GELU_FORWARD, gelu_forward)                                                                                      \

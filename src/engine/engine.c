@@ -121,6 +121,19 @@ static void create_quantization_errors(struct engine *e)
     e->execution.quantization_errors = e->quantization_errors;
 }
 
+static void create_muon(struct engine *e)
+{
+    const bool sharded = e->settings.sharding.level != SHARD_NONE && group_size(e->groups.gather) > 1;
+    muon_create(&e->optimizer.muon, &(struct muon_request){.settings = &e->settings.optimizer.muon,
+                                                           .model = e->model,
+                                                           .store = e->store,
+                                                           .budget = &e->budget,
+                                                           .shards = sharded ? e->groups.gather : NULL,
+                                                           .owners = sharded ? e->groups.gather : e->groups.replicas,
+                                                           .tensor = e->groups.shared,
+                                                           .compute = e->settings.memory.compute});
+}
+
 static void create_scaling(struct engine *e)
 {
     const struct model_settings *s = &e->model->settings;
@@ -191,13 +204,16 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
                                           .gradients = e->memory.gradients};
     e->store = store_create(&request);
     e->execution.quantization_errors = (struct tensor){0};
-    if (trains)
+    if (trains) {
+        create_muon(e);
         reserve_for_update(e);
+    }
 }
 
 void engine_destroy(struct engine *e)
 {
     replay_destroy(&e->replay);
+    muon_destroy(&e->optimizer.muon);
     e->store->class->destroy(e->store);
     memory_destroy(&e->memory);
     engine_destroy_rows(e);

@@ -1,4 +1,5 @@
 #include "estimate/rates.h"
+#include "base/range.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -125,6 +126,20 @@ int rate_gemm_of(const struct gemm_args *args)
     return (wide ? RATE_F32 : eight ? RATE_FP8 : RATE_BF16) + (gradient ? RATE_F32_GRADIENT : 0);
 }
 
+/* Returns the rate of a GEMM with the rows of all experts; that of the experts' kernels is not measured. */
+static double expert_rate(const struct machine_rates *rates, enum op op, const void *args)
+{
+    const struct expert_gemm_args *g = args;
+    const struct expert_gradient_args *d = args;
+    const bool gradient = op == OP_EXPERT_GRADIENT;
+    const double rows = (double)(gradient ? d->x.rows : g->a.rows);
+    const double n = (double)(gradient ? d->dy.cols : g->d.cols), k = (double)(gradient ? d->x.cols : g->a.cols);
+    const double of_gradient[RATE_SIZES] = {n, k, rows}, of_product[RATE_SIZES] = {rows, n, k};
+    const bool wide = (gradient ? d->x.dtype : g->a.dtype) == DTYPE_F32;
+    return rates_at(rates, RATE_GEMM, (wide ? RATE_F32 : RATE_BF16) + (gradient && !wide ? RATE_F32_GRADIENT : 0),
+                    gradient ? of_gradient : of_product);
+}
+
 double rates_op_seconds(const struct machine_rates *rates, enum op op, const void *args, double flops, int64_t tokens)
 {
     if (flops <= 0)
@@ -134,10 +149,15 @@ double rates_op_seconds(const struct machine_rates *rates, enum op op, const voi
         const double m = (double)a->d.rows, n = (double)a->d.cols, size[RATE_SIZES] = {m, n, flops / (2 * m * n)};
         return flops / rates_at(rates, RATE_GEMM, rate_gemm_of(a), size);
     }
+    if (op == OP_EXPERT_GEMM || op == OP_EXPERT_GRADIENT)
+        return flops / expert_rate(rates, op, args);
     const bool forward = op == OP_ATTENTION_FORWARD;
     const struct attention_forward_args *f = args;
     const struct attention_backward_args *b = args;
-    const double size[RATE_SIZES] = {(double)(forward ? f->head_dim : b->head_dim), (double)tokens};
+    const int64_t window = forward ? f->window : b->window;
+    /* queries see about as many keys as in causal segments of two windows */
+    const int64_t length = window > 0 ? MIN(tokens, 2 * window) : tokens;
+    const double size[RATE_SIZES] = {(double)(forward ? f->head_dim : b->head_dim), (double)length};
     return flops / rates_at(rates, forward ? RATE_ATTENTION_FORWARD : RATE_ATTENTION_BACKWARD,
                             (forward ? f->causal : b->causal) ? RATE_CAUSAL : RATE_FULL, size);
 }

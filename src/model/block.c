@@ -8,10 +8,11 @@
 
 static const struct tensor absent;
 
-static const struct norm norm1 = {BLOCK_NORM1, BLOCK_NORM1_BIAS, BLOCK_RSTD1, BLOCK_MEAN1, true};
-static const struct norm norm2 = {BLOCK_NORM2, BLOCK_NORM2_BIAS, BLOCK_RSTD2, BLOCK_MEAN2, true};
+static const struct norm norm1 = {BLOCK_NORM1, BLOCK_NORM1_BIAS, BLOCK_RSTD1, BLOCK_MEAN1, true, NORM_BLOCK};
+static const struct norm norm2 = {BLOCK_NORM2, BLOCK_NORM2_BIAS, BLOCK_RSTD2, BLOCK_MEAN2, true, NORM_BLOCK};
 
-static const struct head_norm head_norm = {BLOCK_Q_NORM, BLOCK_K_NORM, BLOCK_Q_RSTD, BLOCK_K_RSTD};
+static const struct head_norm head_norm = {BLOCK_Q_NORM, BLOCK_K_NORM, BLOCK_Q_RSTD,   BLOCK_K_RSTD,
+                                           BLOCK_Q_MEAN, BLOCK_K_MEAN, BLOCK_GATHERING};
 
 /* Returns whether the norms' backwards also sum the gradients that they write. These are output gradients of linears,
  * so the sums are bias gradients. With sequence parallelism they would cover only a part of the tokens. */
@@ -557,6 +558,7 @@ static void declare_weights(struct unit *unit, struct unit *adapters)
         declare_adapters(unit, adapters, linears[i].id, linears[i].inputs, linears[i].parts, linears[i].count);
     unit->decay[STORAGE_MATRIX] = s->decay_matrices;
     unit->decay[STORAGE_VECTOR] = s->decay_vectors;
+    unit->muon = s->muon;
 }
 
 void block_declare_sum(struct unit *unit)

@@ -23,7 +23,9 @@ struct store_shard {
     int owner, owners; /* number of ranks that own a copy of the elements, and this rank's index among them */
     struct master_weights weight;
     struct tensor gradient;
-    struct tensor m, v; /* moments; these and the gradient are absent in a store that does not train */
+    /* Moments; v is absent where the optimizer is Muon (unit_uses_muon). These and the gradient are absent in a store
+     * that does not train. */
+    struct tensor m, v;
 };
 
 /* The order in which the actions of a model chunk acquire units. */
@@ -71,6 +73,11 @@ struct store_class {
     void (*gradients_wait)(struct weight_store *store, struct unit *unit, struct stream *stream);
     /* Returns this rank's shard. */
     struct store_shard (*shard)(struct weight_store *store, struct unit *unit, enum storage_class storage);
+    /* Returns the elements of the unit's flat buffer, in which its matrices come first; 0: this rank trains none. */
+    int64_t (*flat_elements)(struct weight_store *store, const struct unit *unit);
+    /* Gathers a buffer of this form, in which this rank has written its shard's elements. Collective over the sharding
+     * group; nothing happens in a group of one rank. */
+    void (*gather_flat)(struct weight_store *store, const struct unit *unit, struct tensor flat, struct stream *stream);
     void (*destroy)(struct weight_store *store);
 };
 

@@ -23,8 +23,9 @@ struct unit_state {
     int64_t shard_elements;          /* elements of a shard, a multiple of UNIT_ALIGNMENT; 0: no weights on this rank */
     struct tensor values, gradients; /* [1, ranks * shard_elements] if whole, [1, shard_elements] if sharded */
     struct tensor
-        vectors; /* f32, of units whose ops round gradients: sums of the micro-batches' gradients of vectors */
-    struct tensor low, m, v; /* [1, shard_elements] */
+        vectors;          /* f32, of units whose ops round gradients: sums of the micro-batches' gradients of vectors */
+    struct tensor low, m; /* [1, shard_elements] */
+    struct tensor v;      /* [1, n]: the last n elements of the shard; fewer than all in a unit with Muon */
     struct tensor sums; /* f64, with exact sums only: [1, ranks * shard_elements] or [1, shard_elements]; gradients are
                            then [1, shard_elements] */
     char *quantized;    /* quantized weights, if weights are whole; NULL: none */

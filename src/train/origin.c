@@ -138,6 +138,7 @@ static int check_sizes(const char *path, const struct model_settings *wanted, co
 static void log_overruled(const struct deck *deck, const struct deck *found, const char *path)
 {
     static const char *const keys[] = {"model.objective",           "model.gelu",
+                                       "model.sliding_window",      "model.max_window_layers",
                                        "model.token_dropout",       "model.rope_theta",
                                        "model.rope_rounding",       "model.norm_eps",
                                        "model.rope_scaling.type",   "model.rope_scaling.attention_factor",

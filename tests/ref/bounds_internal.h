@@ -47,6 +47,14 @@ void bounds_tanh_backward(struct trial *trial, const struct tanh_backward_args *
 void bounds_gelu_forward(struct trial *trial, const struct gelu_forward_args *args);
 void bounds_gelu_backward(struct trial *trial, const struct gelu_backward_args *args);
 
+/* bounds_experts.c */
+void bounds_route_forward(struct trial *trial, const struct route_forward_args *args);
+void bounds_route_backward(struct trial *trial, const struct route_backward_args *args);
+void bounds_expert_gemm(struct trial *trial, const struct expert_gemm_args *args);
+void bounds_expert_gradient(struct trial *trial, const struct expert_gradient_args *args);
+void bounds_combine_forward(struct trial *trial, const struct combine_forward_args *args);
+void bounds_combine_backward(struct trial *trial, const struct combine_backward_args *args);
+
 /* bounds_quantization.c */
 void bounds_quantize(struct trial *trial, const struct quantize_args *args);
 void bounds_quantization_statistic(struct trial *trial, const struct quantization_statistic_args *args);

@@ -151,7 +151,7 @@ void bounds_layernorm_forward(struct trial *trial, const struct layernorm_forwar
             reference_store(&y, t, h,
                             m.mean_error * value * weight +
                                 (relative + (args->one_plus ? 5.0 : 4.0) * BOUNDS_U) * product +
-                                BOUNDS_U * bounds_absolute(&args->bias, 0, h));
+                                (tensor_present(&args->bias) ? BOUNDS_U * bounds_absolute(&args->bias, 0, h) : 0.0));
         }
     }
 }
@@ -205,16 +205,20 @@ void bounds_layernorm_backward(struct trial *trial, const struct layernorm_backw
     if (!tensor_present(&args->dweight))
         return;
     struct tensor dweight = trial_bound(trial, OP_LAYERNORM_BACKWARD, args, "dweight");
+    for (int64_t h = 0; h < args->x.cols; h++) {
+        double sum = args->accumulate ? bounds_absolute(&args->dweight, 0, h) : 0.0;
+        for (int64_t t = 0; t < tokens; t++)
+            sum += bounds_absolute(&args->dy, t, h) * normalised(args, t, h);
+        reference_store(&dweight, 0, h, bounds_gamma((double)tokens + 4.0) * sum);
+    }
+    if (!tensor_present(&args->dbias))
+        return;
     struct tensor dbias = trial_bound(trial, OP_LAYERNORM_BACKWARD, args, "dbias");
     for (int64_t h = 0; h < args->x.cols; h++) {
-        double weight_sum = args->accumulate ? bounds_absolute(&args->dweight, 0, h) : 0.0;
-        double bias_sum = args->accumulate ? bounds_absolute(&args->dbias, 0, h) : 0.0;
-        for (int64_t t = 0; t < tokens; t++) {
-            weight_sum += bounds_absolute(&args->dy, t, h) * normalised(args, t, h);
-            bias_sum += bounds_absolute(&args->dy, t, h);
-        }
-        reference_store(&dweight, 0, h, bounds_gamma((double)tokens + 4.0) * weight_sum);
-        reference_store(&dbias, 0, h, bounds_gamma((double)tokens + 1.0) * bias_sum);
+        double sum = args->accumulate ? bounds_absolute(&args->dbias, 0, h) : 0.0;
+        for (int64_t t = 0; t < tokens; t++)
+            sum += bounds_absolute(&args->dy, t, h);
+        reference_store(&dbias, 0, h, bounds_gamma((double)tokens + 1.0) * sum);
     }
 }
 

@@ -140,6 +140,8 @@ void golden_open(struct golden *g, const char *name)
         .tied = attribute(file, "tied") != 0,
         .attention_bias = optional_attribute(file, "attention_bias", 0) != 0,
         .mlp_bias = optional_attribute(file, "mlp_bias", 0) != 0,
+        .sliding_window = (int64_t)optional_attribute(file, "sliding_window", 0),
+        .max_window_layers = (int64_t)optional_attribute(file, "max_window_layers", 0),
         .rope = {attribute(file, "rope_theta"), attribute(file, "rope_factor"), attribute(file, "rope_low"),
                  attribute(file, "rope_high"), (int64_t)attribute(file, "rope_original"),
                  .type = attribute_is(file, "rope_type", "yarn")     ? DECK_ROPE_YARN
@@ -156,9 +158,11 @@ void golden_open(struct golden *g, const char *name)
         g->settings.token_dropout = attribute(file, "token_dropout") != 0;
     open_adapters(&g->settings.lora, g->settings.family, file);
     g->settings.tanh_gelu = attribute_is(file, "gelu", "tanh");
-    g->optimizer = (struct optimizer_settings){attribute(file, "beta1"),    attribute(file, "beta2"),
-                                               attribute(file, "adam_eps"), attribute(file, "weight_decay"),
-                                               attribute(file, "clip"),     false};
+    g->optimizer = (struct optimizer_settings){.beta1 = attribute(file, "beta1"),
+                                               .beta2 = attribute(file, "beta2"),
+                                               .eps = attribute(file, "adam_eps"),
+                                               .weight_decay = attribute(file, "weight_decay"),
+                                               .clip = attribute(file, "clip")};
     g->lr = attribute(file, "lr");
     open_batch(g, file);
     int64_t logits = g->batch.rows * g->batch.row_tokens * g->settings.vocabulary;

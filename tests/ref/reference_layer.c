@@ -104,7 +104,7 @@ void reference_layernorm_forward(const struct layernorm_forward_args *args)
         for (int64_t h = 0; h < hidden; h++)
             reference_store(&args->y, t, h,
                             (reference_load(&args->x, t, h) - mean) * rstd * gain_at(&args->weight, args->one_plus, h) +
-                                reference_load(&args->bias, 0, h));
+                                (tensor_present(&args->bias) ? reference_load(&args->bias, 0, h) : 0.0));
     }
 }
 
@@ -138,12 +138,14 @@ void reference_layernorm_backward(const struct layernorm_backward_args *args)
 {
     for (int64_t h = 0; tensor_present(&args->dweight) && h < args->x.cols; h++) {
         double dweight = args->accumulate ? reference_load(&args->dweight, 0, h) : 0.0;
-        double dbias = args->accumulate ? reference_load(&args->dbias, 0, h) : 0.0;
-        for (int64_t t = 0; t < args->x.rows; t++) {
+        for (int64_t t = 0; t < args->x.rows; t++)
             dweight += reference_load(&args->dy, t, h) * layernorm_normalised(args, t, h);
-            dbias += reference_load(&args->dy, t, h);
-        }
         reference_store(&args->dweight, 0, h, dweight);
+    }
+    for (int64_t h = 0; tensor_present(&args->dbias) && h < args->x.cols; h++) {
+        double dbias = args->accumulate ? reference_load(&args->dbias, 0, h) : 0.0;
+        for (int64_t t = 0; t < args->x.rows; t++)
+            dbias += reference_load(&args->dy, t, h);
         reference_store(&args->dbias, 0, h, dbias);
     }
     if (tensor_present(&args->dx))

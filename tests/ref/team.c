@@ -34,21 +34,22 @@ const char *team_text(int ranks, const struct layout *l, const struct form *f)
     static const char *const methods[] = {"auto", "gather", "heads", "ring"};
     static const char *const kinds[] = {"Llama", "tied Llama", "ESM-2", "AMPLIFY", "Qwen"};
     static char text[300];
-    snprintf(
-        text, sizeof text,
-        "%d ranks: %d stages of %d, %d to a layer%s, %d to a row by %s, %d to a state, %s%s%s%s; %s, %s%s, %d "
-        "micro-batches, %s, "
-        "recipe %d, "
-        "recompute %d, %d slots%s%s%s%s%s%s",
-        ranks, l->stages, l->chunks, layout_tensor(l), l->whole_rows ? " with whole rows" : "", l->context,
-        methods[l->method], l->shard, levels[l->sharding.level], l->sharding.whole_gradients ? ", whole gradients" : "",
-        l->near > 0             ? ", bf16 sums by nodes"
-        : l->sharding.bf16_sums ? ", bf16 sums"
-                                : "",
-        l->sharding.no_masters ? ", no masters" : "", kinds[f->kind], f->gathers ? "gathered, " : "",
-        f->packed ? "packed" : "padded", f->micro_batches, dtype_name(f->compute), f->recipe, (int)f->recompute,
-        f->slots, f->split_backward ? ", split" : "", f->replays ? ", replayed" : "", f->poisoned ? ", poisoned" : "",
-        f->offloaded ? ", offloaded" : "", f->frozen ? ", frozen" : "", f->adapted ? ", adapted" : "");
+    snprintf(text, sizeof text,
+             "%d ranks: %d stages of %d, %d to a layer%s, %d to a row by %s, %d to a state, %s%s%s%s; %s, %s%s, %d "
+             "micro-batches, %s, "
+             "recipe %d, "
+             "recompute %d, %d slots%s%s%s%s%s%s%s",
+             ranks, l->stages, l->chunks, layout_tensor(l), l->whole_rows ? " with whole rows" : "", l->context,
+             methods[l->method], l->shard, levels[l->sharding.level],
+             l->sharding.whole_gradients ? ", whole gradients" : "",
+             l->near > 0             ? ", bf16 sums by nodes"
+             : l->sharding.bf16_sums ? ", bf16 sums"
+                                     : "",
+             l->sharding.no_masters ? ", no masters" : "", kinds[f->kind], f->gathers ? "gathered, " : "",
+             f->packed ? "packed" : "padded", f->micro_batches, dtype_name(f->compute), f->recipe, (int)f->recompute,
+             f->slots, f->split_backward ? ", split" : "", f->replays ? ", replayed" : "",
+             f->poisoned ? ", poisoned" : "", f->offloaded ? ", offloaded" : "", f->frozen ? ", frozen" : "",
+             f->adapted ? ", adapted" : "", f->muon ? ", Muon" : "");
     return text;
 }
 
@@ -165,6 +166,7 @@ struct model_settings team_settings(const struct layout *layout, const struct fo
     settings.context = (struct context_parallel){.ranks = layout->context, .method = layout->method};
     settings.tensor =
         (struct tensor_parallel){.ranks = layout_tensor(layout), .sequence = layout->tensor > 1 && !layout->whole_rows};
+    settings.muon = form->muon;
     settings.tied = settings.tied && !form->gathers && !form->frozen;
     settings.freeze = form->frozen ? DECK_FREEZE_TRUNK : DECK_FREEZE_NONE;
     if (form->adapted) {
