@@ -139,19 +139,32 @@ check "numbers are learned" falls number 3
 tune token token 1 $tokens train.steps=30
 check "classes of tokens are learned" falls token 2
 
+# metric FOLDER: of the last validation
+metric()
+{
+    sed -n 's/.*"event":"validation".*"\(accuracy\|spearman\)":\([-0-9.]*\).*/1 \2/p' "$1/log.jsonl" | tail -n 1
+}
 for kind in class number token; do
     keys=$class
     [ $kind = number ] && keys=$numbers
     [ $kind = token ] && keys=$tokens
     losses $kind >one
-    for layout in "2 parallel.shard=full" "2 parallel.context=2" "2 parallel.pipeline=2"; do
+    for layout in "2 parallel.shard=full" "2 parallel.context=2" "2 parallel.pipeline=2" "2 parallel.tensor=2"; do
         # shellcheck disable=SC2086
         tune other $kind ${layout% *} $keys ${layout#* } train.steps=6
         check "$kind, $layout: trained" codes_are 0 "${layout% *}"
         losses other >two
         check "$kind, $layout: one rank's losses" close_losses <(head -n 6 one) two 1e-4
+        [ "$layout" = "2 parallel.shard=full" ] && metric other >metric
+        check "$kind, $layout: the metric of data ranks" close_losses metric <(metric other) 1e-3
     done
 done
+# shellcheck disable=SC2086
+tune other token 2 $tokens parallel.tensor=2 parallel.sequence=false train.steps=6
+check "tokens, whole rows on tensor ranks: one rank's losses" close_losses <(losses token | head -n 6) <(losses other) 1e-4
+# shellcheck disable=SC2086
+tune other class 2 $class model.pooling=mean parallel.tensor=2 train.steps=6
+check "the mean, tensor parallel: one rank's losses" close_losses <(losses mean | head -n 6) <(losses other) 1e-4
 
 # -- Weights of classes ------------------------------------------------------------------------------------------------
 # shellcheck disable=SC2086
@@ -161,6 +174,7 @@ done
     tune equal class 1 $class train.steps=1 "train.class_weights=3, 3, 3"
     tune acid class 1 $class train.steps=1 train.class_weights=1e9,1,1
     tune other class 2 $class train.steps=1 train.class_weights=1e9,1,1
+    tune split class 2 $class train.steps=1 train.class_weights=1e9,1,1 parallel.tensor=2
 }
 loss_of()
 {
@@ -171,6 +185,7 @@ check "balanced weights do" test "$(loss_of plain_loss)" != "$(loss_of balanced)
 check "a little: each class has about a third" close_losses <(loss_of plain_loss) <(loss_of balanced) 0.1
 check "weights are of classes" test "$(loss_of acid)" != "$(loss_of plain_loss)"
 check "on two ranks too" close_losses <(loss_of acid) <(loss_of other) 1e-6
+check "on two tensor ranks too" close_losses <(loss_of acid) <(loss_of split) 1e-5
 
 # -- Restarts ----------------------------------------------------------------------------------------------------------
 # shellcheck disable=SC2086
@@ -292,8 +307,6 @@ start="train deck.cfg model.initialise_from=lm output.folder=no"
         train deck.cfg model.initialise_from=class output.folder=no model.head=lm data.train=class.train.h5
     refused "a head of tokens that predicts numbers" "needs model.head = \"sequence\"" \
         $start $tokens model.problem_type=regression data.train=token.train.h5
-    refused "tensor parallelism" "key parallel.tensor = 2: not with a fine-tuning head" \
-        $start $class data.train=class.train.h5 parallel.tensor=2
     refused "a mean of several ranks" "key parallel.context = 2: not with model.pooling" \
         $start $class data.train=class.train.h5 parallel.context=2 model.pooling=mean
     refused "long sequences" "has sequences longer than a window" $start $class data.train=class.train.h5 data.window=32

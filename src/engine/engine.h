@@ -92,8 +92,9 @@ struct engine {
     int64_t state_tokens;               /* tokens of its batch */
     struct tensor fetched; /* in the executor's host memory: some rows of states; absent unless memory.use is EMBED */
     /* Set by the caller for engine_evaluate of a model with a fine-tuning head; NULL: nobody looks. Called for each
-     * micro-batch on ranks that compute the head, with its outputs [rows, task.labels] and labels i32 [1, rows], in
-     * host memory and valid during the call; labels below 0 are none, and with targets the others are their rows. */
+     * micro-batch on ranks that compute the head, of tensor ranks on the first, with its outputs [rows, task.labels]
+     * and labels i32 [1, rows], in host memory and valid during the call; labels below 0 are none, and with targets the
+     * others are their rows. */
     void (*predicted)(void *self, const struct tensor *outputs, const struct tensor *labels, const struct batch *batch);
     void *predicted_self;
     struct stage_transfer sending[TRANSFER_DIRECTIONS]; /* SEND_TO_NEXT and SEND_TO_PREVIOUS */

@@ -203,7 +203,7 @@ static void put_states(struct engine *e, const struct tensor *rows, float *to, i
 void engine_show_predictions(struct engine *e, const struct batch *batch)
 {
     const struct unit *head = head_of(e);
-    if (e->predicted == NULL || !unit_is_computed(head))
+    if (e->predicted == NULL || !unit_is_computed(head) || group_rank(e->groups.tensor) > 0)
         return;
     struct tensor outputs = engine_fetch(e, task_head_outputs(&e->execution, head));
     struct tensor labels = engine_fetch(e, task_head_labels(&e->execution, head));

@@ -23,11 +23,12 @@ static int64_t capacity_of(const struct engine *e, int64_t own)
                : labelled_rows_capacity(own, e->model->settings.label_probability);
 }
 
-/* Returns the number of equal parts of a rank's tokens, of which it has one between linear layers. */
+/* Returns the number of equal parts of a rank's tokens of which it selects rows of one: those that it has between
+ * linear layers. Means are of all tokens. */
 static int token_parts(const struct engine *e)
 {
     const struct tensor_parallel *tensor = &e->model->settings.tensor;
-    return tensor->sequence ? tensor_ranks(tensor) : 1;
+    return tensor->sequence && !averages_rows(e) ? tensor_ranks(tensor) : 1;
 }
 
 static struct tensor table_of(struct engine *e, int64_t count, enum dtype dtype)

@@ -3,6 +3,7 @@
 #include "model/linear.h"
 #include "model/lm_head.h"
 #include "model/norm.h"
+#include "model/sequence.h"
 
 static const struct tensor absent;
 static const struct norm last_norm = {TASK_HEAD_NORM, TASK_HEAD_NORM_BIAS, TASK_HEAD_RSTD, TASK_HEAD_MEAN,
@@ -78,6 +79,17 @@ static struct tensor final_norm(const struct execution *e, const struct unit *un
     return normed;
 }
 
+/* Returns the normalised rows of all tensor ranks. */
+static struct tensor all_rows(const struct execution *e, const struct unit *unit, struct tensor normed)
+{
+    if (!sequence_parallel(unit))
+        return normed;
+    const struct tensor all = unit_first_rows(e, unit, TASK_HEAD_ALL_NORMED, normed.rows * e->tensor->size);
+    sequence_place(e, normed, all);
+    sequence_gather(e, all);
+    return all;
+}
+
 /* Returns the input of the first linear layer. A mean is a sum over the tokens of a segment, each times 1 / their
  * number: the gradient of a table of embeddings. */
 static struct tensor pooled_rows(const struct execution *e, const struct unit *unit, struct tensor normed)
@@ -144,7 +156,7 @@ static void task_head_forward(struct execution *e, struct unit *unit, struct ten
         final_norm(e, unit, input);
     if (e->pass != PASS_EVALUATE)
         return;
-    const struct tensor normed = final_norm(e, unit, input_rows(e, unit, input));
+    const struct tensor normed = all_rows(e, unit, final_norm(e, unit, input_rows(e, unit, input)));
     make_outputs(e, unit, make_features(e, unit, pooled_rows(e, unit, normed)));
     make_losses(e, unit, false, e->batch->total);
 }
@@ -177,6 +189,24 @@ static void linears_backward(const struct execution *e, const struct unit *unit,
         features_backward(&both, unit, pooled, d_pooled);
 }
 
+/* Computes the gradient of this rank's normalised rows, from all ranks' ones. */
+static struct tensor rows_backward(const struct execution *e, const struct unit *unit, struct tensor normed,
+                                   struct tensor total)
+{
+    const bool means = averages(unit);
+    const struct tensor pooled = pooled_rows(e, unit, normed), features = make_features(e, unit, pooled);
+    const struct tensor d_normed = unit_first_rows(
+        e, unit, sequence_parallel(unit) ? (int)TASK_HEAD_D_ALL_NORMED : (int)TASK_HEAD_D_NORMED, normed.rows);
+    const struct tensor d_pooled = means ? unit_first_rows(e, unit, TASK_HEAD_D_POOLED, pooled.rows) : d_normed;
+    make_outputs(e, unit, features);
+    make_losses(e, unit, true, total);
+    linears_backward(e, unit, features, pooled, d_pooled);
+    if (means)
+        LAUNCH(e->stream, EMBEDDING_FORWARD, embedding_forward, .tokens = e->batch->labelled.places,
+               .scale = e->batch->labelled.factors, .weight = d_pooled, .y = d_normed);
+    return sequence_parallel(unit) ? sequence_own(e, d_normed) : d_normed;
+}
+
 static void task_head_backward(struct execution *e, struct unit *unit, struct tensor input,
                                struct tensor output_gradient)
 {
@@ -184,18 +214,9 @@ static void task_head_backward(struct execution *e, struct unit *unit, struct te
     /* both halves of a split backward compute the losses, but only one counts them */
     const struct tensor total = e->gradients & GRADIENT_INPUT ? e->batch->total : e->batch->discarded;
     const struct tensor rows = input_rows(e, unit, input), normed = final_norm(e, unit, rows);
-    const struct tensor pooled = pooled_rows(e, unit, normed), features = make_features(e, unit, pooled);
-    const struct tensor d_normed = unit_first_rows(e, unit, TASK_HEAD_D_NORMED, rows.rows);
     const struct tensor d_rows =
         unit_first_rows(e, unit, selects(unit) ? (int)TASK_HEAD_D_INPUT : (int)UNIT_INPUT_GRADIENT, rows.rows);
-    const struct tensor d_pooled =
-        averages(unit) ? unit_first_rows(e, unit, TASK_HEAD_D_POOLED, pooled.rows) : d_normed;
-    make_outputs(e, unit, features);
-    make_losses(e, unit, true, total);
-    linears_backward(e, unit, features, pooled, d_pooled);
-    if (averages(unit))
-        LAUNCH(e->stream, EMBEDDING_FORWARD, embedding_forward, .tokens = e->batch->labelled.places,
-               .scale = e->batch->labelled.factors, .weight = d_pooled, .y = d_normed);
+    const struct tensor d_normed = rows_backward(e, unit, all_rows(e, unit, normed), total);
     norm_backward(
         e, unit, &last_norm,
         &(struct norm_gradients){.x = rows, .dy = d_normed, .dx = d_rows, .sum = unit_sum_input_gradient(e, unit)});
@@ -213,40 +234,48 @@ static void declare_linear(struct unit *unit, const struct linear *linear, int64
 {
     const struct model_settings *s = unit->settings;
     unit_declare_weight(unit, linear->weight, rows, s->hidden, STORAGE_MATRIX);
-    unit_declare_parameter(unit, linear->weight, rows, unit_random(unit, s->init_std), "%s.weight", name);
+    parameter_share(
+        unit_declare_parameter(unit, linear->weight, rows, unit_random(unit, s->init_std), "%s.weight", name),
+        &s->tensor, false);
     if (linear->bias < 0)
         return;
     unit_declare_weight(unit, linear->bias, 1, rows, STORAGE_VECTOR);
-    unit_declare_parameter(unit, linear->bias, rows, unit_constant(0), "%s.bias", name);
+    parameter_share(unit_declare_parameter(unit, linear->bias, rows, unit_constant(0), "%s.bias", name), &s->tensor,
+                    false);
 }
 
-static void declare_wide(struct unit *unit, int id, const char *name)
+/* tokens: UNIT_OWN_TOKENS, or UNIT_TOKENS for the rows of all tensor ranks. */
+static void declare_wide(struct unit *unit, int id, int tokens, const char *name)
 {
-    unit_declare_tensor(unit, id, name, UNIT_OWN_TOKENS, unit->settings->hidden, ROLE_VALUE);
+    unit_declare_tensor(unit, id, name, tokens, unit->settings->hidden, ROLE_VALUE);
 }
 
 static void declare_tensors(struct unit *unit)
 {
     const int64_t labels = unit->settings->task.labels;
     const int64_t row = (labels + TASK_HEAD_ALIGNMENT - 1) / TASK_HEAD_ALIGNMENT * TASK_HEAD_ALIGNMENT;
-    declare_wide(unit, UNIT_INPUT_GRADIENT, "d input");
+    declare_wide(unit, UNIT_INPUT_GRADIENT, UNIT_OWN_TOKENS, "d input");
     block_declare_sum(unit);
-    declare_wide(unit, TASK_HEAD_NORMED, "normed");
-    declare_wide(unit, TASK_HEAD_D_NORMED, "d normed");
+    declare_wide(unit, TASK_HEAD_NORMED, UNIT_OWN_TOKENS, "normed");
+    declare_wide(unit, TASK_HEAD_D_NORMED, UNIT_OWN_TOKENS, "d normed");
+    if (sequence_parallel(unit)) {
+        declare_wide(unit, TASK_HEAD_ALL_NORMED, UNIT_TOKENS, "normed of all ranks");
+        declare_wide(unit, TASK_HEAD_D_ALL_NORMED, UNIT_TOKENS, "d normed of all ranks");
+    }
     if (selects(unit)) {
-        declare_wide(unit, TASK_HEAD_INPUT, "input of labelled tokens");
-        declare_wide(unit, TASK_HEAD_D_INPUT, "d input of labelled tokens");
+        declare_wide(unit, TASK_HEAD_INPUT, UNIT_OWN_TOKENS, "input of labelled tokens");
+        declare_wide(unit, TASK_HEAD_D_INPUT, UNIT_OWN_TOKENS, "d input of labelled tokens");
     }
     if (averages(unit)) {
-        declare_wide(unit, TASK_HEAD_POOLED, "pooled");
-        declare_wide(unit, TASK_HEAD_D_POOLED, "d pooled");
+        declare_wide(unit, TASK_HEAD_POOLED, UNIT_TOKENS, "pooled");
+        declare_wide(unit, TASK_HEAD_D_POOLED, UNIT_TOKENS, "d pooled");
     }
     if (task_of(unit)->dense != NULL) {
-        declare_wide(unit, TASK_HEAD_DENSE_OUT, "dense");
-        declare_wide(unit, TASK_HEAD_ACTIVATED, "activated");
-        declare_wide(unit, TASK_HEAD_D_ACTIVATED, "d activated");
+        declare_wide(unit, TASK_HEAD_DENSE_OUT, UNIT_TOKENS, "dense");
+        declare_wide(unit, TASK_HEAD_ACTIVATED, UNIT_TOKENS, "activated");
+        declare_wide(unit, TASK_HEAD_D_ACTIVATED, UNIT_TOKENS, "d activated");
     }
-    unit_declare_tensor(unit, TASK_HEAD_OUTPUTS, "outputs", UNIT_OWN_TOKENS, row, ROLE_VALUE);
+    unit_declare_tensor(unit, TASK_HEAD_OUTPUTS, "outputs", UNIT_TOKENS, row, ROLE_VALUE);
     unit_declare_tensor(unit, TASK_HEAD_LOSS, "loss", 1, UNIT_TOKENS, ROLE_STATISTIC);
     unit_declare_tensor(unit, TASK_HEAD_LSE, "lse", 1, UNIT_TOKENS, ROLE_STATISTIC);
 }

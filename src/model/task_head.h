@@ -10,6 +10,9 @@
  * (data/labelled_rows.h). With DECK_POOLING_MEAN it labels several, and the head averages their rows after the final
  * norm. A head for tokens computes all rows.
  *
+ * Tensor ranks all compute the whole head, after the final norm. With sequence parallelism each normalises its own
+ * tokens, and the rows are gathered.
+ *
  * As in the language-model head, all work of training is done in backward. */
 #ifndef MODEL_TASK_HEAD_H
 #define MODEL_TASK_HEAD_H
@@ -42,6 +45,8 @@ enum task_head_tensor {
     TASK_HEAD_LOSS,    /* [1, tokens], as TASK_HEAD_LSE: of these rows */
     TASK_HEAD_LSE,
     TASK_HEAD_D_NORMED,
+    TASK_HEAD_ALL_NORMED, /* sequence parallelism: of all tensor ranks */
+    TASK_HEAD_D_ALL_NORMED,
     TASK_HEAD_LINEARS /* LINEAR_TENSORS ids of dense, then of the output layer */
 };
 

@@ -355,9 +355,6 @@ static int check_task(const struct deck *deck, const struct model_settings *sett
     const struct task_settings *task = &settings->task;
     if (task->head == DECK_HEAD_LM)
         return ERROR_NONE;
-    if (deck->parallel.tensor > 1)
-        return error_user("key parallel.tensor = %lld: not with a fine-tuning head (model.head); use parallel.shard",
-                          (long long)deck->parallel.tensor);
     if (deck->parallel.context > 1 && task->head == DECK_HEAD_SEQUENCE && task->pooling == DECK_POOLING_MEAN)
         return error_user("key parallel.context = %lld: not with model.pooling = \"mean\", whose tokens are on several "
                           "ranks",
