@@ -32,7 +32,7 @@ const char *team_text(int ranks, const struct layout *l, const struct form *f)
 {
     static const char *const levels[] = {"none", "optimizer", "gradients", "full"};
     static const char *const methods[] = {"auto", "gather", "heads", "ring"};
-    static const char *const kinds[] = {"Llama", "tied Llama", "ESM-2", "AMPLIFY", "Qwen"};
+    static const char *const kinds[] = {"Llama", "tied Llama", "ESM-2", "AMPLIFY", "Qwen", "Mixtral"};
     static char text[300];
     snprintf(
         text, sizeof text,

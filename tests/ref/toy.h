@@ -6,9 +6,9 @@
 #include "deck/fields.h"
 #include "engine/engine.h"
 
-/* Returns a model of 3 layers, hidden 32, vocabulary 40; the Llamas and the Qwen have grouped-query
- * attention, and the Qwen has all biases and norms of q and k. */
-enum toy_kind { TOY_LLAMA, TOY_LLAMA_TIED, TOY_ESM2, TOY_AMPLIFY, TOY_QWEN, TOY_KINDS };
+/* Returns a model of 3 layers, hidden 32, vocabulary 40; the Llamas, the Qwen and the Mixtral have grouped-query
+ * attention, the Qwen has all biases and norms of q and k, and the Mixtral 2 of 4 experts for each token. */
+enum toy_kind { TOY_LLAMA, TOY_LLAMA_TIED, TOY_ESM2, TOY_AMPLIFY, TOY_QWEN, TOY_MIXTRAL, TOY_KINDS };
 struct model_settings toy_settings(enum toy_kind kind);
 
 /* Returns a recipe (enum deck_recipe) for all linear layers of a toy model, with histories of 4 steps. */
