@@ -116,6 +116,16 @@ static void measure_attention(const struct model *m)
     MEASURE(label, ATTENTION_BACKWARD, attention_backward, 10.0 * pairs, .q = q, .k = k, .v = v, .o = o, .lse = lse,
             .d_o = d_o, .dq = dq, .dk = dk, .dv = dv, .segments = segments, .heads = m->heads, .kv_heads = m->kv_heads,
             .head_dim = dim, .scale = 0.2f, .causal = true);
+    const int64_t window = (m->segment + 7) / 8;
+    pairs -= (double)m->tokens / (double)m->segment * (double)(m->segment - window) *
+             (double)(m->segment - window + 1) / 2.0 * (double)m->hidden;
+    snprintf(label, sizeof label, "in a window of %lld", (long long)window);
+    MEASURE(label, ATTENTION_FORWARD, attention_forward, 4.0 * pairs, .q = q, .k = k, .v = v, .o = o, .lse = lse,
+            .segments = segments, .heads = m->heads, .kv_heads = m->kv_heads, .head_dim = dim, .scale = 0.2f,
+            .causal = true, .window = window);
+    MEASURE(label, ATTENTION_BACKWARD, attention_backward, 10.0 * pairs, .q = q, .k = k, .v = v, .o = o, .lse = lse,
+            .d_o = d_o, .dq = dq, .dk = dk, .dv = dv, .segments = segments, .heads = m->heads, .kv_heads = m->kv_heads,
+            .head_dim = dim, .scale = 0.2f, .causal = true, .window = window);
     MEASURE("", ROPE, rope, 0.0, .x = q, .positions = integers(m->tokens, m->segment),
             .table = matrix(DTYPE_F32, m->segment, dim), .head_dim = dim);
     MEASURE("interleaved", ROPE, rope, 0.0, .x = q, .positions = integers(m->tokens, m->segment),

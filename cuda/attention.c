@@ -17,7 +17,8 @@ struct attention_key {
     int64_t queries, keys, slots; /* rows of q and of k */
     int64_t longest;              /* no segment has more queries */
     int64_t heads, kv_heads, head_dim;
-    int32_t causal, turned; /* turned: the inverse rope is applied to the gradients */
+    int32_t mask;   /* 0: full; 1: causal; else the window and 1 */
+    int32_t turned; /* the inverse rope is applied to the gradients */
     int32_t adds_q, adds_kv;
 };
 
@@ -84,7 +85,7 @@ static bool key_of(const struct cuda_target *target, const struct attention_back
                                   .heads = a->heads,
                                   .kv_heads = a->kv_heads,
                                   .head_dim = a->head_dim,
-                                  .causal = a->causal,
+                                  .mask = (int32_t)(a->causal + a->window),
                                   .turned = tensor_present(&a->positions),
                                   .adds_q = a->accumulate_q,
                                   .adds_kv = a->accumulate_kv};
@@ -164,6 +165,11 @@ static bool find_times(const struct attention_key *key, struct times *times)
     return same;
 }
 
+static const char *mask_name(int32_t mask)
+{
+    return mask == 0 ? "full" : mask == 1 ? "causal" : "sliding window";
+}
+
 static void measure(const struct cuda_target *target, struct kind *kind, const struct attention_backward_args *args)
 {
     const struct attention_key *key = &kind->key;
@@ -174,8 +180,8 @@ static void measure(const struct cuda_target *target, struct kind *kind, const s
     tuned_kernel_keep(TUNED_ATTENTION, key, sizeof *key, &kept, sizeof kept);
     log_info("# attention backward, %s, %d heads (%d) of %d, %lld queries, %lld keys, %lld slots: two passes %.3f ms, "
              "scores once %.3f ms",
-             key->causal ? "causal" : "full", (int)key->heads, (int)key->kv_heads, (int)key->head_dim,
-             (long long)key->queries, (long long)key->keys, (long long)key->slots, (double)kind->times.of[TWO_PASSES],
+             mask_name(key->mask), (int)key->heads, (int)key->kv_heads, (int)key->head_dim, (long long)key->queries,
+             (long long)key->keys, (long long)key->slots, (double)kind->times.of[TWO_PASSES],
              (double)kind->times.of[ONCE]);
 }
 

@@ -81,7 +81,7 @@ __device__ __forceinline__ void backward_item(const struct backward_job<T> &job,
 
     int start = KEYS ? segment.kv_start : segment.q_start, length = KEYS ? segment.kv_length : segment.q_length;
     int rows = min(cut::rows, length - item.work.first);
-    struct row_range seen = visible(segment, KEYS, item.work.first, item.work.first + rows - 1, job.causal);
+    struct row_range seen = visible(segment, KEYS, item.work.first, item.work.first + rows - 1, job.mask);
     /* Values that follow from the item are recomputed at each use: as variables they would occupy registers during the
      * loop. */
     auto warp = [&] { return rows_of_warp(item.work, KEYS ? segment.kv_length : segment.q_length, cut::warp_rows); };
@@ -131,16 +131,16 @@ __device__ __forceinline__ void backward_item(const struct backward_job<T> &job,
             else if (other_head + 1 < end_head)
                 load_others(other_head + 1, seen.begin, stage ^ 1);
             struct warp_rows mine = warp();
-            struct row_range seen_by_warp = visible(segment, KEYS, mine.first, mine.first + mine.count - 1, job.causal);
+            struct row_range seen_by_warp = visible(segment, KEYS, mine.first, mine.first + mine.count - 1, job.mask);
             if (mine.count == 0 || at >= seen_by_warp.end || at + cut::others <= seen_by_warp.begin)
                 continue;
             const T *these_x = other_x + stage * cut::others * DIM, *these_y = other_y + stage * cut::others * DIM;
             float p[cut::blocks][cut::others / 8][4] = {}, ds[cut::blocks][cut::others / 8][4] = {};
             add_product<DIM>(p, x_tile + own, these_x);
             add_product<DIM>(ds, y_tile + own, these_y);
-            if (at < visible(segment, KEYS, warp().first + cut::warp_rows - 1, job.causal).begin ||
-                at + cut::others > visible(segment, KEYS, warp().first, job.causal).end)
-                hide(p, segment, KEYS, warp().first, at, job.causal);
+            if (at < visible(segment, KEYS, warp().first + cut::warp_rows - 1, job.mask).begin ||
+                at + cut::others > visible(segment, KEYS, warp().first, job.mask).end)
+                hide(p, segment, KEYS, warp().first, at, job.mask);
 #pragma unroll
             for (int j = 0; j < cut::others / 8; j++)
 #pragma unroll
@@ -333,8 +333,8 @@ static void run(const struct cuda_target *target, const struct attention_backwar
                   "tile_rows() knows the rows of a tile by dtype");
     auto of_keys = [&](const struct tensor &t) { return gradient_of<T>(t, args->q.dtype, args->accumulate_kv); };
     struct backward_job<T> keys = {
-        k, v, q, d_o, of_keys(args->dk),
-            of_keys(args->dv), statistics, layout.keys, kv_heads, share, dim, args->scale, args->causal,
+        k, v, q, d_o, of_keys(args->dk), of_keys(args->dv), statistics, layout.keys, kv_heads, share, dim, args->scale,
+            mask_of(args),
         {
         }
     };
@@ -342,7 +342,7 @@ static void run(const struct cuda_target *target, const struct attention_backwar
     CUDA_CHECK_LAUNCH("attention_backward of keys");
     struct backward_job<T> queries = {
         q, d_o, k, v, gradient_of<T>(args->dq, args->q.dtype, args->accumulate_q),
-            {}, statistics, layout.queries, heads, share, dim, args->scale, args->causal,
+            {}, statistics, layout.queries, heads, share, dim, args->scale, mask_of(args),
         {
         }
     };
@@ -382,7 +382,7 @@ static void backward_of(const struct cuda_target *target, const struct attention
     }
     struct attention_side sides[] = {{false, rows(false), args->q.rows, !args->accumulate_q, layout.queries},
                                      {true, rows(true), args->k.rows, !args->accumulate_kv, layout.keys}};
-    attention_prepare(target, &args->segments, args->causal, true, sides, 2);
+    attention_prepare(target, &args->segments, mask_of(args), true, sides, 2);
     layout.queries = sides[0].list;
     layout.keys = sides[1].list;
     visit_attention<BACKWARD_TILES>(tensors, count, args->head_dim, [&](auto zero, auto dim, auto vector) {

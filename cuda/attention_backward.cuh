@@ -19,9 +19,9 @@ using backward_call = struct backward_job<__nv_bfloat16>;
 
 /* Returns what rows first .. first + count - 1 see. */
 __device__ __forceinline__ struct row_range seen_by(const struct segment &segment, bool keys, int first, int count,
-                                                    bool causal)
+                                                    const struct attention_mask &mask)
 {
-    return count > 0 ? visible(segment, keys, first, first + count - 1, causal) : row_range{0, 0};
+    return count > 0 ? visible(segment, keys, first, first + count - 1, mask) : row_range{0, 0};
 }
 
 /* Returns `seen`, from a tile's beginning on if plan::aligned, when all items have the same tiles. */
@@ -171,7 +171,7 @@ __device__ __forceinline__ void bring(const backward_call &call, const FROM &fro
         const struct segment &segment = item.work.segment;
         int rows = min(plan::rows, (KEYS ? segment.kv_length : segment.q_length) - item.work.first);
         int own_row = (KEYS ? segment.kv_start : segment.q_start) + item.work.first;
-        struct row_range seen = tiles_seen<plan>(seen_by(segment, KEYS, item.work.first, rows, call.causal));
+        struct row_range seen = tiles_seen<plan>(seen_by(segment, KEYS, item.work.first, rows, call.mask));
         int brought = seen.begin < seen.end ? rows : 0; /* contents of rows that see nothing do not matter */
         bring_part<plan::rows, ROOM>(memory.own_x[item_turn.at], from.x, item.head, own_row, brought, call.dim, filled);
         bring_part<plan::rows, ROOM>(memory.own_y[item_turn.at], from.y, item.head, own_row, brought, call.dim, filled);

@@ -84,7 +84,7 @@ __device__ __forceinline__ void bring_in_cluster(const struct once_call &call, s
         }
         const struct segment &segment = item.work.segment;
         int rows = min(plan::keys, segment.kv_length - item.work.first);
-        struct row_range seen = tiles_seen<plan>(seen_by(segment, true, item.work.first, rows, call.causal));
+        struct row_range seen = tiles_seen<plan>(seen_by(segment, true, item.work.first, rows, call.mask));
         int seeing = seen.begin < seen.end ? rows : 0; /* contents of rows that see nothing do not matter */
         int own = min(max(seeing - rank * plan::rows, 0), plan::rows);
         int own_row = segment.kv_start + item.work.first + rank * plan::rows;
@@ -177,12 +177,12 @@ __device__ __forceinline__ void differentiate_in_cluster(const struct once_call 
         /* Returns the first query that sees any key of this warpgroup. */
         auto sees_from = [&] {
             int first = item.work.first + rank * plan::rows + warpgroup * WARPGROUP_ROWS;
-            return visible(segment, true, first, call.causal).begin;
+            return visible(segment, true, first, call.mask).begin;
         };
 
         float dx[DIM / 8][4] = {}, dy[DIM / 8][4] = {};
         float p[1][plan::others / 8][4], ds[plan::others / 8][4];
-        struct row_range seen = tiles_seen<plan>(seen_by(segment, true, item.work.first, rows, call.causal));
+        struct row_range seen = tiles_seen<plan>(seen_by(segment, true, item.work.first, rows, call.mask));
         int tiles = tiles_of<plan>(seen), count = tiles * call.share, head = 0; /* head: of those with the same keys */
         int at = seen.begin + (item.from_end ? tiles - 1 : 0) * plan::others;
         auto begin_p = [&] {
@@ -397,7 +397,7 @@ void attention_backward_by_clusters(const struct cuda_target *target, const stru
         return;
     CUDA_CHECK(cudaFuncSetAttribute(backward_by_clusters, cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
     int clusters = static_cast<int>(most < held ? most : held);
-    call.list.workers = call.causal ? clusters : 0;
+    call.list.workers = call.mask.causal ? clusters : 0;
     unsigned blocks = static_cast<unsigned>(2 * clusters);
     backward_by_clusters<<<blocks, plan::threads, shared, target->stream>>>(call);
     CUDA_CHECK_LAUNCH("attention_backward with scores once, by clusters");

@@ -126,7 +126,7 @@ __device__ __forceinline__ void differentiate_once(const struct once_call &once,
             add_to_sums<plan>(once, dq, part, to);
         };
 
-        struct row_range seen = tiles_seen<plan>(seen_by(segment, true, item.work.first, rows, call.causal));
+        struct row_range seen = tiles_seen<plan>(seen_by(segment, true, item.work.first, rows, call.mask));
         int per_head = tiles_of<plan>(seen), count = per_head * call.share;
         int head = item.head * call.share, at = seen.begin, of_head = 0;
         struct dq_tile before = {};
@@ -364,7 +364,7 @@ void attention_backward_once(const struct cuda_target *target, const struct atte
     struct once_call call = {{view_of<const T>(args->k), view_of<const T>(args->v), view_of<const T>(args->q),
                               view_of<const T>(args->d_o), gradient_of<T>(args->dk, DTYPE_BF16, args->accumulate_kv),
                               gradient_of<T>(args->dv, DTYPE_BF16, args->accumulate_kv), of_queries, *keys, kv_heads,
-                              heads / kv_heads, dim, args->scale, args->causal, turned},
+                              heads / kv_heads, dim, args->scale, mask_of(args), turned},
                              {},
                              sums,
                              static_cast<uint32_t>(args->q.rows * room_of(dim))};

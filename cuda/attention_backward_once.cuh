@@ -111,9 +111,9 @@ make_gradients(const backward_call &call, const struct segment &segment, int fir
     base += fragment_col(), delta += fragment_col();
     products_wait<1>();
     hold(p[0]);
-    if (at < visible(segment, true, first + 15, call.causal).begin ||
-        at + plan::others > visible(segment, true, first, call.causal).end)
-        hide(p, segment, true, first, at, call.causal);
+    if (at < visible(segment, true, first + 15, call.mask).begin ||
+        at + plan::others > visible(segment, true, first, call.mask).end)
+        hide(p, segment, true, first, at, call.mask);
 #pragma unroll
     for (int j = 0; j < plan::others / 8; j++) {
         float2 of = *reinterpret_cast<const float2 *>(base + 8 * j);

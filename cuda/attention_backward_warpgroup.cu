@@ -84,9 +84,9 @@ __device__ __forceinline__ void differentiate(const backward_call &call,
         auto add_gradients = [&](int at) {
             products_wait<1>();
             hold(p[0]);
-            if (at < visible(segment, KEYS, warp().first + 15, call.causal).begin ||
-                at + plan::others > visible(segment, KEYS, warp().first, call.causal).end)
-                hide(p, segment, KEYS, warp().first, at, call.causal);
+            if (at < visible(segment, KEYS, warp().first + 15, call.mask).begin ||
+                at + plan::others > visible(segment, KEYS, warp().first, call.mask).end)
+                hide(p, segment, KEYS, warp().first, at, call.mask);
 #pragma unroll
             for (int j = 0; j < plan::others / 8; j++)
 #pragma unroll
@@ -139,11 +139,12 @@ __device__ __forceinline__ void differentiate(const backward_call &call,
 
         int first = item.work.first + warpgroup * WARPGROUP_ROWS;
         struct row_range all =
-            seen_by(segment, KEYS, item.work.first, min(plan::rows, length() - item.work.first), call.causal);
-        struct row_range own = seen_by(segment, KEYS, first, min(WARPGROUP_ROWS, length() - first), call.causal);
+            seen_by(segment, KEYS, item.work.first, min(plan::rows, length() - item.work.first), call.mask);
+        struct row_range own = seen_by(segment, KEYS, first, min(WARPGROUP_ROWS, length() - first), call.mask);
         int tiles = (max(all.end - all.begin, 0) + plan::others - 1) / plan::others;
         bool any = own.begin < own.end;
-        int before = any ? (own.begin - all.begin) / plan::others : 0;
+        /* queries process the few tiles before their window too: skipping them would take registers */
+        int before = KEYS && any ? (own.begin - all.begin) / plan::others : 0;
         int mine = any ? (own.end - all.begin + plan::others - 1) / plan::others - before : 0;
 #pragma unroll 1
         for (int head = 0; head < (KEYS ? call.share : 1); head++) {
@@ -220,9 +221,9 @@ void attention_backward_by_warpgroups(const struct cuda_target *target, const st
     auto dk = gradient_of<T>(args->dk, DTYPE_BF16, args->accumulate_kv);
     auto dv = gradient_of<T>(args->dv, DTYPE_BF16, args->accumulate_kv);
     float scale = args->scale;
-    bool causal = args->causal;
-    backward_call of_keys = {k, v, q, d_o, dk, dv, of_queries, *keys, kv_heads, share, dim, scale, causal, turned};
-    backward_call of_q = {q, d_o, k, v, dq, {}, of_queries, *queries, heads, share, dim, scale, causal, turned};
+    struct attention_mask mask = mask_of(args);
+    backward_call of_keys = {k, v, q, d_o, dk, dv, of_queries, *keys, kv_heads, share, dim, scale, mask, turned};
+    backward_call of_q = {q, d_o, k, v, dq, {}, of_queries, *queries, heads, share, dim, scale, mask, turned};
     visit_head_size<BACKWARD_WARPGROUPS>(args->head_dim, [&](auto dim) {
         using keys_plan = backward_plan<dim.value, true>;
         run_items(target, backward_by_warpgroups<dim.value, true>, of_keys, keys_plan::threads, keys_plan::resident,

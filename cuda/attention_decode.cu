@@ -18,7 +18,7 @@ template <typename T> struct decode_job {
     float *parts; /* [slots, heads, splits, dim + PART_MORE] */
     int heads, share, dim, lanes, splits;
     float scale_log2;
-    bool causal;
+    struct attention_mask mask;
 };
 
 /* Returns the number that exponents are relative to: the largest score, or 0 if there is none. */
@@ -45,8 +45,10 @@ template <typename T, int GROUP> __global__ void __launch_bounds__(THREADS) deco
     const int keys = THREADS / job.lanes, lane = threadIdx.x % job.lanes, own = threadIdx.x / job.lanes;
     const bool inside = lane * N < job.dim;
     const int length = job.kv_length[slot];
-    const int seen = job.causal ? max(0, min(length, job.offset[slot] + 1)) : length;
-    const int each = (seen + job.splits - 1) / job.splits, begin = blockIdx.z * each, end = min(seen, begin + each);
+    const struct segment segment = {0, 1, 0, length, job.offset[slot]};
+    const struct row_range seen = visible(segment, false, 0, job.mask);
+    const int each = (seen.end - seen.begin + job.splits - 1) / job.splits;
+    const int begin = seen.begin + static_cast<int>(blockIdx.z) * each, end = min(seen.end, begin + each);
     const int row = job.q_start[slot];
     const int64_t kv_row = job.kv_start[slot];
 
@@ -220,8 +222,8 @@ void attention_decode(const struct cuda_target *target, const struct attention_f
                 static_cast<const int *>(s->kv_start.data), static_cast<const int *>(s->kv_length.data),
                 static_cast<const int *>(s->q_offset.data), reinterpret_cast<float *>(target->workspace),
                 static_cast<int>(args->heads), static_cast<int>(args->heads / args->kv_heads),
-                static_cast<int>(args->head_dim), 1,
-                splits_of(target, args), args->scale *static_cast<float>(M_LOG2E), args->causal
+                static_cast<int>(args->head_dim), 1, splits_of(target, args), args->scale *static_cast<float>(M_LOG2E),
+                mask_of(args)
         };
         while (job.lanes * pack_width<T> < job.dim)
             job.lanes *= 2;

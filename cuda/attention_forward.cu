@@ -22,7 +22,7 @@ template <typename T> struct forward_job {
     struct work_list list;
     int heads, share, dim; /* share: query heads per kv head */
     float scale;
-    bool causal;
+    struct attention_mask mask;
 };
 
 template <typename T, int DIM, bool VECTOR>
@@ -34,7 +34,9 @@ __device__ __forceinline__ void forward_item(const struct forward_job<T> &job, c
     /* Values that follow from the item are recomputed at each use: as variables they would occupy registers during the
      * loop. */
     auto rows = [&] { return min(cut::rows, segment.q_length - item.work.first); };
-    auto keys = [&] { return visible(segment, false, item.work.first + rows() - 1, job.causal).end; };
+    auto keys = [&] { return visible(segment, false, item.work.first + rows() - 1, job.mask).end; };
+    /* The first tile of keys that any row sees. */
+    auto first_key = [&] { return visible(segment, false, item.work.first, job.mask).begin / cut::keys * cut::keys; };
     auto warp = [&] { return rows_of_warp(item.work, segment.q_length, cut::warp_rows); };
 
     auto load_keys = [&](int key) {
@@ -54,25 +56,27 @@ __device__ __forceinline__ void forward_item(const struct forward_job<T> &job, c
             largest[i][half] = -INFINITY, sum[i][half] = 0.0f;
 
     float scale_log2 = job.scale * static_cast<float>(M_LOG2E);
-    if (keys() > 0) {
+    if (keys() > first_key()) {
         load_tile<cut::rows, DIM, cut::threads, VECTOR>(
             q_tile, job.q.row(static_cast<int64_t>(segment.q_start) + item.work.first) + item.head * job.dim,
             job.q.stride, rows(), job.dim);
-        load_keys(0);
+        load_keys(first_key());
     }
-    for (int key = 0; key < keys(); key += cut::keys) {
+    for (int key = first_key(); key < keys(); key += cut::keys) {
         copy_async_wait();
         __syncthreads(); /* these keys are loaded, and no thread reads the previous ones */
         if (key + cut::keys < keys())
             load_keys(key + cut::keys);
         struct warp_rows own = warp();
-        if (own.count == 0 || key >= visible(segment, false, own.first + own.count - 1, job.causal).end)
+        struct row_range seen_by_warp = visible(segment, false, own.first, own.first + own.count - 1, job.mask);
+        if (own.count == 0 || key >= seen_by_warp.end || key + cut::keys <= seen_by_warp.begin)
             continue;
         int stage = key / cut::keys % 2 * cut::keys * DIM;
         float s[cut::blocks][cut::keys / 8][4] = {};
         add_product<DIM>(s, q_tile + threadIdx.x / WARP * cut::warp_rows * DIM, k_tiles + stage);
-        if (key + cut::keys > visible(segment, false, warp().first, job.causal).end)
-            hide(s, segment, false, warp().first, key, job.causal);
+        if (key < visible(segment, false, warp().first + cut::warp_rows - 1, job.mask).begin ||
+            key + cut::keys > visible(segment, false, warp().first, job.mask).end)
+            hide(s, segment, false, warp().first, key, job.mask);
         float change[cut::blocks][2];
         weigh(s, scale_log2, largest, sum, change);
         rescale(o, change);
@@ -146,7 +150,7 @@ void cuda_attention_forward(const struct cuda_target *target, const struct atten
     bool by_warpgroups = attention_way_supports(FORWARD_WARPGROUPS, tensors, count, args->head_dim);
     int rows = by_warpgroups ? attention_forward_warpgroup_rows(args->head_dim) : tile_rows(args->q.dtype);
     struct attention_side side = {false, rows, args->q.rows, true, list};
-    attention_prepare(target, &args->segments, args->causal, false, &side, 1);
+    attention_prepare(target, &args->segments, mask_of(args), false, &side, 1);
     if (by_warpgroups) {
         attention_forward_by_warpgroups(target, args, &side.list);
         return;
@@ -157,8 +161,8 @@ void cuda_attention_forward(const struct cuda_target *target, const struct atten
         struct forward_job<T> job = {
             view_of<const T>(args->q), view_of<const T>(args->k), view_of<const T>(args->v), view_of<T>(args->o),
                 view_of<float>(args->lse), side.list, static_cast<int>(args->heads),
-                static_cast<int>(args->heads / args->kv_heads),
-                static_cast<int>(args->head_dim), args->scale, args->causal
+                static_cast<int>(args->heads / args->kv_heads), static_cast<int>(args->head_dim), args->scale,
+                mask_of(args)
         };
         run_items(target, forward<T, dim.value, vector.value>, job, cut::threads, cut::resident, cut::shared);
         CUDA_CHECK_LAUNCH("attention_forward");

@@ -32,15 +32,19 @@ struct forward_call {
     struct work_list list;
     int heads, share, dim; /* share: query heads per kv head */
     float scale;
-    bool causal;
+    struct attention_mask mask;
 };
 
-/* Returns the number of key tiles that rows first .. first + count - 1 see. */
+/* Returns the range of key tiles that rows first .. first + count - 1 see; without a window it begins at 0. */
 template <int DIM>
-__device__ __forceinline__ int tiles_seen(const struct segment &segment, int first, int count, bool causal)
+__device__ __forceinline__ struct row_range tiles_seen(const struct segment &segment, int first, int count,
+                                                       const struct attention_mask &mask)
 {
     constexpr int keys = forward_plan<DIM>::keys;
-    return count > 0 ? (visible(segment, false, first + count - 1, causal).end + keys - 1) / keys : 0;
+    if (count <= 0)
+        return {0, 0};
+    struct row_range seen = visible(segment, false, first, first + count - 1, mask);
+    return {seen.begin / keys, seen.end > seen.begin ? (seen.end + keys - 1) / keys : seen.begin / keys};
 }
 
 /* The loop of the thread that copies tiles. */
@@ -62,8 +66,9 @@ __device__ __forceinline__ void bring(const struct forward_call &call, struct fo
         const struct segment &segment = item.work.segment;
         bring_rows<plan::rows, plan::room>(memory.q[item_turn.at], call.q, item.head, segment.q_start + item.work.first,
                                            filled);
-        int rows = min(plan::rows, segment.q_length - item.work.first), head = item.other, row = segment.kv_start;
-        int tiles = tiles_seen<DIM>(segment, item.work.first, rows, call.causal), ticket = 0;
+        int rows = min(plan::rows, segment.q_length - item.work.first), head = item.other;
+        struct row_range seen = tiles_seen<DIM>(segment, item.work.first, rows, call.mask);
+        int tiles = seen.end - seen.begin, row = segment.kv_start + seen.begin * plan::keys, ticket = 0;
         auto take = [&] { ticket = atomicAdd(call.list.tickets, 1); };
         struct tiles_left left_over(tiles, take);
         for (int tile = 0; tile < tiles; tile++, now.next(), row += plan::keys) {
@@ -93,14 +98,16 @@ __device__ __forceinline__ void attend(const struct forward_call &call, struct f
             return;
         const struct segment &segment = item.work.segment;
         int first = item.work.first + warpgroup * WARPGROUP_ROWS;
-        int all =
-            tiles_seen<DIM>(segment, item.work.first, min(plan::rows, segment.q_length - item.work.first), call.causal);
-        int own = tiles_seen<DIM>(segment, first, min(WARPGROUP_ROWS, segment.q_length - first), call.causal);
+        struct row_range all =
+            tiles_seen<DIM>(segment, item.work.first, min(plan::rows, segment.q_length - item.work.first), call.mask);
+        struct row_range own =
+            tiles_seen<DIM>(segment, first, min(WARPGROUP_ROWS, segment.q_length - first), call.mask);
+        bool any = own.begin < own.end;
         uint64_t q_tile = plan::q_tile::described(memory.q[uniform(item_turn.at)] +
                                                   warpgroup * WARPGROUP_ROWS * plan::q_tile::row_bytes);
         auto warp = [&] { return rows_of_warp(item.work, segment.q_length, 16); };
-        int seen_by_all =
-            visible(segment, false, warp().first, call.causal).end; /* keys, seen by all rows of this warp */
+        struct row_range seen_by_all = {visible(segment, false, warp().first + 15, call.mask).begin,
+                                        visible(segment, false, warp().first, call.mask).end}; /* rows of this warp */
 
         float o[1][DIM / 8][4] = {}, largest[1][2] = {-INFINITY, -INFINITY}, sum[1][2] = {};
         float s[1][plan::keys / 8][4], change[1][2];
@@ -117,8 +124,8 @@ __device__ __forceinline__ void attend(const struct forward_call &call, struct f
         };
         auto mask_and_weigh = [&](int tile) {
             int key = tile * plan::keys;
-            if (key + plan::keys > seen_by_all)
-                hide(s, segment, false, warp().first, key, call.causal);
+            if (key < seen_by_all.begin || key + plan::keys > seen_by_all.end)
+                hide(s, segment, false, warp().first, key, call.mask);
             weigh(s, scale_log2, largest, sum, change);
         };
         auto add_values = [&](const struct turn<plan::stages> &of) {
@@ -142,16 +149,27 @@ __device__ __forceinline__ void attend(const struct forward_call &call, struct f
             warpgroup_meets<1>(warpgroup);
         };
 
-        if (own > 0) {
+        auto pass_over = [&](int tiles) { /* tiles that only other warpgroups see */
+#pragma unroll 1
+                                          for (; tiles > 0; tiles--, now.next()) {
+                                              wait_there(memory.k_places, now);
+                                              warp_arrives(&memory.k_places[now.at].emptied);
+                                              wait_there(memory.v_places, now);
+                                              warp_arrives(&memory.v_places[now.at].emptied);
+                                          }
+        };
+
+        pass_over(any ? own.begin - all.begin : all.end - all.begin);
+        if (any) {
             score();
             products_wait<0>();
             hold(s[0]);
             warp_arrives(&memory.k_places[now.at].emptied);
-            mask_and_weigh(0);
+            mask_and_weigh(own.begin);
             pairs_of(s[0], p);
         }
 #pragma unroll 1
-        for (int tile = 1; tile < own; tile++) {
+        for (int tile = own.begin + 1; tile < own.end; tile++) {
             struct turn<plan::stages> before = now;
             now.next();
             score();
@@ -168,8 +186,8 @@ __device__ __forceinline__ void attend(const struct forward_call &call, struct f
             pairs_of(s[0], p);
         }
         warp_arrives(&memory.q_places[item_turn.at].emptied);
-        if (own > 0) {
-            int left = segment.kv_length - (own - 1) * plan::keys;
+        if (any) {
+            int left = segment.kv_length - (own.end - 1) * plan::keys;
             if (left < plan::keys)
                 clear_values_behind(left);
             add_values(now);
@@ -177,13 +195,7 @@ __device__ __forceinline__ void attend(const struct forward_call &call, struct f
             hold(o[0]);
             warp_arrives(&memory.v_places[now.at].emptied);
             now.next();
-        }
-#pragma unroll 1
-        for (int tile = own; tile < all; tile++, now.next()) { /* tiles that only other warpgroups see */
-            wait_there(memory.k_places, now);
-            warp_arrives(&memory.k_places[now.at].emptied);
-            wait_there(memory.v_places, now);
-            warp_arrives(&memory.v_places[now.at].emptied);
+            pass_over(all.end - own.end);
         }
 
         float factor[2];
@@ -258,7 +270,7 @@ void attention_forward_by_warpgroups(const struct cuda_target *target, const str
                                     static_cast<int>(args->heads / args->kv_heads),
                                     static_cast<int>(args->head_dim),
                                     args->scale,
-                                    args->causal};
+                                    mask_of(args)};
         run_items(target, forward_by_warpgroups<dim.value>, call, plan::threads, plan::resident,
                   sizeof(struct forward_memory<dim.value>));
         CUDA_CHECK_LAUNCH("attention_forward by warpgroups");

@@ -53,13 +53,13 @@ template <typename F> __device__ static void for_each_segment(const struct segme
 /* Calls f with each tile's item and bucket. The lanes of a warp share the tiles of a segment. */
 template <typename F>
 __device__ static void for_each_tile(const struct segment_tables &tables, const struct attention_side &side,
-                                     bool causal, F f)
+                                     const struct attention_mask &mask, F f)
 {
     for_each_segment(tables, [&](const struct segment &s) {
         int length = side.keys ? s.kv_length : s.q_length;
         for (int64_t at = threadIdx.x % WARP * side.tile; at < length; at += WARP * side.tile) {
             int first = static_cast<int>(at), last = min(side.tile, length - first) - 1 + first;
-            struct row_range seen = visible(s, side.keys, first, last, causal);
+            struct row_range seen = visible(s, side.keys, first, last, mask);
             f(tile_work{s, first}, attention_bucket(max(seen.end - seen.begin, 0)));
         }
     });
@@ -119,7 +119,7 @@ __device__ static void append_gaps(const struct segment_tables &tables, const st
 /* One block for each side. Sorts items by the rows that they see, longest first, so that blocks end at about the same
  * time. The order of items in a bucket varies; no result depends on it. */
 __global__ static void __launch_bounds__(THREADS)
-    make_lists(const struct segment_tables tables, const struct sides sides, bool causal)
+    make_lists(const struct segment_tables tables, const struct sides sides, const struct attention_mask mask)
 {
     __shared__ int start[BUCKETS]; /* counts, then the end of each bucket's items so far */
     __shared__ int next, longest;
@@ -130,7 +130,7 @@ __global__ static void __launch_bounds__(THREADS)
     if (mine == 0)
         longest = all = 0;
     __syncthreads();
-    for_each_tile(tables, side, causal, [&](const tile_work &, int bucket) { atomicAdd(&start[bucket], 1); });
+    for_each_tile(tables, side, mask, [&](const tile_work &, int bucket) { atomicAdd(&start[bucket], 1); });
     __syncthreads();
     int count = start[mine];
     if (count > 0) {
@@ -147,7 +147,7 @@ __global__ static void __launch_bounds__(THREADS)
         next = start[0];
     start[mine] -= count;
     __syncthreads();
-    for_each_tile(tables, side, causal, [&](const tile_work &item, int bucket) {
+    for_each_tile(tables, side, mask, [&](const tile_work &item, int bucket) {
         int place = atomicAdd(&start[bucket], 1);
         if (place < side.list.most)
             side.list.items[place] = item;
@@ -194,8 +194,8 @@ static bool are_made(struct cuda_kept *kept, bool backward, const struct attenti
     return same;
 }
 
-void attention_prepare(const struct cuda_target *target, const struct attention_segments *segments, bool causal,
-                       bool backward, struct attention_side *sides, int count)
+void attention_prepare(const struct cuda_target *target, const struct attention_segments *segments,
+                       const struct attention_mask &mask, bool backward, struct attention_side *sides, int count)
 {
     struct sides to = {};
     bool kept = keep(target->kept, backward, segments->q_start.cols, sides, count);
@@ -207,7 +207,7 @@ void attention_prepare(const struct cuda_target *target, const struct attention_
     }
     if (kept && are_made(target->kept, backward, sides, count) && turn > 0)
         return;
-    make_lists<<<static_cast<unsigned>(count), THREADS, 0, target->stream>>>(tables_of(segments), to, causal);
+    make_lists<<<static_cast<unsigned>(count), THREADS, 0, target->stream>>>(tables_of(segments), to, mask);
     CUDA_CHECK_LAUNCH("attention_prepare");
 }
 

@@ -7,6 +7,17 @@
 #include "cuda/attention_tile.cuh"
 #include "cuda/attention_ways.cuh"
 
+/* The mask of attention: the keys of its segment that a query sees. */
+struct attention_mask {
+    bool causal;
+    int window; /* sliding window in keys; 0: none; causal only */
+};
+
+template <typename ARGS> inline struct attention_mask mask_of(const ARGS *args)
+{
+    return {args->causal, static_cast<int>(args->window)};
+}
+
 /* The tables of struct attention_segments. */
 struct segment_tables {
     const int *q_start, *q_length, *kv_start, *kv_length, *offset;
@@ -85,8 +96,8 @@ inline struct work_list take_work_list(char *base, int64_t *used, int64_t rows, 
 
 /* Fills the sides' lists, longest items first, unless an earlier launch has filled them. On entry the sides have lists
  * in scratch, on return the lists to use. (attention_work.cu) */
-void attention_prepare(const struct cuda_target *target, const struct attention_segments *segments, bool causal,
-                       bool backward, struct attention_side *sides, int count);
+void attention_prepare(const struct cuda_target *target, const struct attention_segments *segments,
+                       const struct attention_mask &mask, bool backward, struct attention_side *sides, int count);
 
 /* Clears the rows that no segment covers. (attention_work.cu) */
 void attention_clear(const struct cuda_target *target, const struct attention_segments *segments,
@@ -99,18 +110,26 @@ struct row_range {
 
 /* Returns the keys that query i of a segment sees, or the queries that see key i: none for a key after the last.
  * Neither end decreases with i. */
-__device__ __forceinline__ struct row_range visible(const struct segment &s, bool keys, int i, bool causal)
+__device__ __forceinline__ struct row_range visible(const struct segment &s, bool keys, int i,
+                                                    const struct attention_mask &mask)
 {
-    if (keys)
-        return {i >= s.kv_length ? s.q_length : causal ? min(max(i - s.offset, 0), s.q_length) : 0, s.q_length};
-    return {0, causal ? max(0, min(s.kv_length, i + s.offset + 1)) : s.kv_length};
+    auto within = [](int at, int length) { return min(max(at, 0), length); };
+    if (keys) {
+        int end = mask.window > 0 ? within(i - s.offset + mask.window, s.q_length) : s.q_length;
+        if (i >= s.kv_length)
+            return {s.q_length, s.q_length};
+        return {mask.causal ? within(i - s.offset, s.q_length) : 0, end};
+    }
+    int diagonal = i + s.offset + 1;
+    return {mask.window > 0 ? within(diagonal - mask.window, s.kv_length) : 0,
+            mask.causal ? within(diagonal, s.kv_length) : s.kv_length};
 }
 
 /* Returns the range that covers what rows first .. last see. */
 __device__ __forceinline__ struct row_range visible(const struct segment &s, bool keys, int first, int last,
-                                                    bool causal)
+                                                    const struct attention_mask &mask)
 {
-    return {visible(s, keys, first, causal).begin, visible(s, keys, last, causal).end};
+    return {visible(s, keys, first, mask).begin, visible(s, keys, last, mask).end};
 }
 
 /* A block's item. It is in shared memory because registers are scarce. */
@@ -176,13 +195,13 @@ __device__ __forceinline__ struct warp_rows rows_of_warp(const struct tile_work 
  * counted in the segment. */
 template <int BLOCKS, int TILES>
 __device__ __forceinline__ void hide(float (&s)[BLOCKS][TILES][4], const struct segment &segment, bool keys, int first,
-                                     int col, bool causal)
+                                     int col, const struct attention_mask &mask)
 {
 #pragma unroll
     for (int i = 0; i < BLOCKS; i++)
 #pragma unroll
         for (int half = 0; half < 2; half++) {
-            struct row_range seen = visible(segment, keys, first + 16 * i + 8 * half + fragment_row(), causal);
+            struct row_range seen = visible(segment, keys, first + 16 * i + 8 * half + fragment_row(), mask);
             int begin = seen.begin - col - fragment_col(), end = seen.end - col - fragment_col();
 #pragma unroll
             for (int j = 0; j < TILES; j++)
@@ -281,7 +300,7 @@ inline void run_items(const struct cuda_target *target, void (*kernel)(const J),
     CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
     int blocks = static_cast<int>(most < held ? most : held);
     J of_blocks = job;
-    of_blocks.list.workers = job.causal ? blocks : 0;
+    of_blocks.list.workers = job.mask.causal ? blocks : 0;
     kernel<<<static_cast<unsigned>(blocks), threads, shared, target->stream>>>(of_blocks);
 }
 
@@ -321,7 +340,7 @@ template <typename T> struct backward_job {
     struct work_list list;
     int heads, share, dim; /* heads: of x; share: query heads per kv head */
     float scale;
-    bool causal;
+    struct attention_mask mask;
     struct rope_rotation turned; /* for dx, in warpgroup kernels */
 };
 

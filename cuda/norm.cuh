@@ -158,6 +158,7 @@ __device__ __forceinline__ void gains(const PARAMETER &weight, float base, int k
 
 /* -- Forward ------------------------------------------------------------------------------------------------------ */
 
+/* bias may be NULL. */
 template <typename T> struct norm_forward {
     view<const T> x;
     const T *weight, *bias;
@@ -187,7 +188,7 @@ __global__ void __launch_bounds__(TEAM_THREADS, NORM_FORWARD_THREADS / TEAM_THRE
     __shared__ float memory[2][TEAM_WARPS * 2 * ROWS];
     int packs = (int)(a.x.cols / N), turn = 0;
     const float share = 1.0f / (float)a.x.cols; /* 1 / number of columns */
-    parameter<T, N, SHAPE> weight(a.weight, packs), bias(a.bias, CENTRED ? packs : 0);
+    parameter<T, N, SHAPE> weight(a.weight, packs), bias(a.bias, CENTRED && a.bias != NULL ? packs : 0);
     int64_t step = (int64_t)gridDim.x * blockDim.y * ROWS;
     int64_t first = ((int64_t)blockIdx.x * blockDim.y + threadIdx.y) * ROWS;
     struct row_ring ring;
@@ -273,9 +274,9 @@ __global__ void __launch_bounds__(TEAM_THREADS, NORM_FORWARD_THREADS / TEAM_THRE
             }
         }
         each_pack<SHAPE>(packs, [&](int k, int p) {
-            float w[N], b[N];
+            float w[N], b[N] = {};
             gains(weight, a.base, k, p, w);
-            if (CENTRED)
+            if (CENTRED && a.bias != NULL)
                 bias.values(k, p, b);
 #pragma unroll
             for (int r = 0; r < ROWS; r++) {
@@ -397,7 +398,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS, 1) norm_backward_kernel(norm_b
             for (int i = 0; i < N; i++) {
                 if (a.dweight != NULL)
                     block_dweight[c + i] = 0.0f;
-                if (CENTRED && a.dweight != NULL)
+                if (CENTRED && a.dbias != NULL)
                     block_dbias[c + i] = 0.0f;
                 if (SUMMED)
                     block_sum[c + i] = 0.0f;
@@ -487,7 +488,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS, 1) norm_backward_kernel(norm_b
                         dbias[k][i] += d[i];
                     } else if (a.dweight != NULL) {
                         block_dweight[p * N + i] += d[i] * v[i];
-                        if (CENTRED)
+                        if (CENTRED && a.dbias != NULL)
                             block_dbias[p * N + i] += d[i];
                     }
                 }
@@ -519,7 +520,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS, 1) norm_backward_kernel(norm_b
     if (a.dweight == NULL)
         return;
     write_block_sums(dweight, packs, block_dweight);
-    if (CENTRED)
+    if (CENTRED && a.dbias != NULL)
         write_block_sums(dbias, packs, block_dbias);
 }
 
@@ -569,7 +570,7 @@ struct norm_backward_tensors {
 template <bool CENTRED, bool SUMMED>
 inline void norm_backward_launch(const struct cuda_target *target, const char *name, const norm_backward_tensors &t)
 {
-    bool gradients = tensor_present(&t.dweight);
+    const bool gradients = tensor_present(&t.dweight), biased = tensor_present(&t.dbias);
     float *partial = reinterpret_cast<float *>(target->workspace);
     int64_t blocks = 0, cols = t.x.cols;
     struct part_sum sums[MOST_PART_SUMS];
@@ -579,7 +580,7 @@ inline void norm_backward_launch(const struct cuda_target *target, const char *n
     };
     if (gradients)
         sum_of(t.dweight, t.accumulate);
-    if (gradients && CENTRED)
+    if (biased)
         sum_of(t.dbias, t.accumulate);
     if (SUMMED)
         sum_of(t.sum, t.accumulate_sum);
@@ -597,7 +598,7 @@ inline void norm_backward_launch(const struct cuda_target *target, const char *n
                               static_cast<const float *>(t.rstd.data),
                               view_of<T>(t.dx),
                               gradients ? partial : NULL,
-                              gradients && CENTRED ? partial + blocks * cols : NULL,
+                              biased ? partial + blocks * cols : NULL,
                               SUMMED ? partial + (count - 1) * blocks * cols : NULL,
                               grid.block_rows,
                               t.one_plus ? 1.0f : 0.0f,

@@ -1,7 +1,7 @@
 /* sum_squares, gradient_scale, adamw. */
-#include "cuda/halves.cuh"
 #include "cuda/team.cuh"
 #include "cuda/walk.cuh"
+#include "cuda/weights.cuh"
 
 #include <math_constants.h>
 
@@ -124,47 +124,6 @@ void cuda_gradient_scale(const struct cuda_target *target, const struct gradient
 }
 
 /* -- AdamW -------------------------------------------------------------------------------------------------------- */
-
-/* Weights, in one type or as bf16 and remainders, and the type of their moments. */
-template <typename T> struct whole_weights {
-    using state = T;
-    T *at;
-    template <int N> using loaded = pack<T, N>;
-    template <int N> __device__ __forceinline__ loaded<N> load(int64_t i) const
-    {
-        return load_pack<N>(at + i);
-    }
-    template <int N> static __device__ __forceinline__ float number(const loaded<N> &in, int i)
-    {
-        return to_float(in.at[i]);
-    }
-    template <int N> __device__ __forceinline__ void keep(int64_t i, const float (&to)[N]) const
-    {
-        store(at + i, to);
-    }
-};
-
-struct halved_weights {
-    using state = float;
-    uint16_t *high;
-    int16_t *low;
-    template <int N> struct loaded {
-        pack<uint16_t, N> high;
-        pack<int16_t, N> low;
-    };
-    template <int N> __device__ __forceinline__ loaded<N> load(int64_t i) const
-    {
-        return {load_pack<N>(high + i), load_pack<N>(low + i)};
-    }
-    template <int N> static __device__ __forceinline__ float number(const loaded<N> &in, int i)
-    {
-        return joined(in.high.at[i], in.low.at[i]);
-    }
-    template <int N> __device__ __forceinline__ void keep(int64_t i, const float (&to)[N]) const
-    {
-        store_split(to, high + i, low + i);
-    }
-};
 
 /* AdamW's vectors, all of equal length, and scalars. */
 template <typename WEIGHTS, typename G> struct adamw_buffers {

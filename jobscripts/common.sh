@@ -1,6 +1,7 @@
 # shellcheck shell=bash
-# Shared by the job scripts, which source this file. It runs `cistron train` through Slurm's time limits and through
-# failures, or, with --plan as the script's first argument, prints the plan of the job instead, also outside of a job:
+# Shared by the job scripts, which source this file. It runs `cistron train` through the time limits of a batch system and
+# through failures, or, with --plan as the script's first argument, prints the plan of the job instead, also outside of a
+# job:
 #
 #   train DECK [KEY=VALUE]...
 #
@@ -8,11 +9,15 @@
 #
 # After a failure the run is started again inside the job, on the nodes that are left (doc/clusters.md, Failures).
 #
+# The batch system is that of the script's own lines (#SBATCH, #PBS, #BSUB, #flux:), and its functions are in
+# batch_NAME.sh. A script that has set batch_system=none has set nodes, ranks and cores.
+#
 # From outside, or from the script before it calls train:
-#   CISTRON              the program, if not in PATH
-#   CISTRON_LAUNCHER     srun or mpirun; the default is srun where it can start MPI ranks (through PMIx), else mpirun
+#   CISTRON              the program, if not in PATH; several words start it in a container: apptainer exec IMAGE cistron
+#   CISTRON_LAUNCHER     the batch system's own (srun, flux), the default where it can start MPI ranks, or mpirun
 #   CISTRON_WRAPPER      words before the program: a profiler
 #   CISTRON_GPU_MEMORY   GiB of a GPU, for the plan, since the node that plans may have none
+#   CISTRON_WARNING      seconds before the job's time limit at which the run saves and ends (300); Slurm has --signal
 #   CISTRON_SPARES       nodes of the job that the run uses only in place of failed ones (0)
 #   CISTRON_LIVES        starts in a row without a new checkpoint after which the job ends (3); 0: no restart at all
 #   CISTRON_PAUSE        seconds before a restart, times the starts in a row without a new checkpoint (10)
@@ -21,44 +26,112 @@
 #   CISTRON_HOSTS        host,host,... for mpirun, where no batch system lists them
 set -u
 
+read -ra cistron <<<"${CISTRON:-cistron}"
+
+# -- Batch systems: batch_NAME.sh replaces what a system does in its own way ------------------------------------------
+
+directive='' # begins the lines of a script that have options for the batch system
+
+in_job() { false; } # this is a job of the batch system
+
+# Both set nodes, ranks or node_ranks (ranks of a node), and cores (of a rank): read_script to the options in the script's
+# own lines, then read_job to what the batch system says of the job.
+read_script() { :; }
+read_job() { :; }
+
+begin_job() { :; } # what a job needs before its first command
+
+job_hosts() { :; } # prints the names of the job's nodes, one a line
+
+array_task() { :; } # prints the number of the job in its array
+
+seconds_left() { :; } # prints the seconds until the job's time limit; nothing: no limit, or the system warns the script
+
+requeue() { :; } # DECK [KEY=VALUE]...: puts the job into the queue again
+
+end_steps() { :; } # ends what a failed life has left on the nodes of a job: the next one needs them
+
+expand_hosts() { echo "$1"; } # prints the hosts of a message's list of hosts
+
+nodes_down() { :; } # prints the nodes of the job that do not answer
+
+# The batch system's own launcher; whether it can start MPI ranks here; and native_launch HOST,HOST,..., which sets launch
+# and program as make_launch does.
+native_launcher=''
+native_works() { false; }
+native_launch() { :; }
+
+begin_mpirun() { :; } # what mpirun needs in a job
+
+mpirun_knows_hosts() { false; } # mpirun asks the batch system for the nodes of the job
+
+pass_to_launcher() { kill "-$1" "$launcher"; } # sends the signal to the launcher, which passes it to the ranks
+
+# asked PATTERN: the number that follows the pattern (sed) in the script's own lines of options, nothing if none does
+asked()
+{
+    sed -n "s/^$directive .*$1\([0-9][0-9]*\).*/\1/p" "$0" 2>/dev/null | tail -n 1
+}
+
+# choose_batch_system: by the script's own lines; where the job runs a script without them, by the job's variables
+choose_batch_system()
+{
+    case $(sed -n 's/^#\(SBATCH\|PBS\|BSUB\|flux:\) .*/\1/p' "$0" 2>/dev/null | head -n 1) in
+    SBATCH) batch_system=slurm ;;
+    PBS) batch_system=pbs ;;
+    BSUB) batch_system=lsf ;;
+    flux:) batch_system=flux ;;
+    *)
+        batch_system=slurm
+        [ -z "${PBS_JOBID:-}" ] || batch_system=pbs
+        [ -z "${LSB_JOBID:-}" ] || batch_system=lsf
+        ;;
+    esac
+}
+
+if [ "${batch_system:-}" != none ]; then
+    choose_batch_system
+    eval "$("${cistron[@]}" jobscripts "batch_$batch_system.sh" || echo exit 1)"
+fi
+
 case ${1:-} in
 -h | --help) # what the script itself says of it
-    sed -n '2,/^#SBATCH/{/^#SBATCH/d;s/^# \{0,1\}//p}' "$0"
+    sed -n "2,/^$directive/{/^$directive/d;s/^# \{0,1\}//p}" "$0"
     exit
     ;;
 esac
 
-# asked OPTION: the number that the script's own #SBATCH lines give it, nothing where they do not
-asked()
-{
-    sed -n "s/^#SBATCH .*--$1[= ]\([0-9]*\).*/\1/p" "$0" 2>/dev/null | tail -n 1
-}
-
-# Slurm's account of the job wins, as sbatch's options do over the script's lines; what neither says is one.
-spares=${CISTRON_SPARES:-0}
-nodes=${SLURM_NNODES:-$(asked nodes)}
-nodes=${nodes:-1}
-cores=${SLURM_CPUS_PER_TASK:-$(asked cpus-per-task)}
-cores=${cores:-1}
-ranks=${SLURM_NTASKS:-$(asked ntasks)}
-if [ -z "$ranks" ]; then
-    node_ranks=${SLURM_NTASKS_PER_NODE:-$(asked ntasks-per-node)}
-    if [ -z "$node_ranks" ]; then
-        echo "$0: how many ranks? Its #SBATCH lines need --ntasks-per-node=N" >&2
-        exit 2
+# The batch system's account of the job wins, as its command's options do over the script's lines; what neither says is
+# one.
+if [ "$batch_system" != none ]; then
+    nodes='' ranks='' cores='' node_ranks=''
+    read_script
+    read_job
+    nodes=${nodes:-1}
+    cores=${cores:-1}
+    if [ -z "$ranks" ]; then
+        if [ -z "$node_ranks" ]; then
+            echo "$0: how many ranks? $ranks_missing" >&2
+            exit 2
+        fi
+        ranks=$((nodes * node_ranks))
     fi
-    ranks=$((nodes * node_ranks))
 fi
+spares=${CISTRON_SPARES:-0}
 node_ranks=$(((ranks + nodes - 1) / nodes))
 if [[ ! $spares =~ ^[0-9]+$ ]] || [ "$spares" -ge "$nodes" ]; then
     echo "CISTRON_SPARES=$spares: must be a number below that of the job's nodes, $nodes" >&2
+    exit 2
+fi
+warning=${CISTRON_WARNING:-300}
+if [[ ! $warning =~ ^[0-9]{1,6}$ ]]; then
+    echo "CISTRON_WARNING=$warning: must be a number of seconds" >&2
     exit 2
 fi
 [ "$spares" -eq 0 ] || ranks=$(((nodes - spares) * node_ranks))
 wanted=$((nodes - spares)) # nodes of the run while enough are left
 all_ranks=$ranks           # its ranks then
 
-cistron=${CISTRON:-cistron}
 plan=no
 if [ "${1:-}" = --plan ]; then
     plan=yes
@@ -86,19 +159,13 @@ choose_launcher()
 {
     if [ -z "${CISTRON_LAUNCHER:-}" ]; then
         CISTRON_LAUNCHER=mpirun
-        [ -n "${SLURM_JOB_ID:-}" ] && srun --mpi=list 2>&1 | grep -qw pmix && CISTRON_LAUNCHER=srun
+        if in_job && native_works; then CISTRON_LAUNCHER=$native_launcher; fi
     fi
     case $CISTRON_LAUNCHER in
-    srun) ;;
-    mpirun)
-        # One daemon on each node starts the ranks: Slurm takes it for the one task, and must not give it one GPU.
-        if [ -n "${SLURM_GPUS_PER_TASK:-}" ]; then
-            unset SLURM_GPUS_PER_TASK
-            export SLURM_GPUS_PER_NODE=$SLURM_GPUS_ON_NODE
-        fi
-        ;;
+    mpirun) begin_mpirun ;;
+    "${native_launcher:-mpirun}") ;;
     *)
-        echo "CISTRON_LAUNCHER=$CISTRON_LAUNCHER: must be srun or mpirun" >&2
+        echo "CISTRON_LAUNCHER=$CISTRON_LAUNCHER: must be ${native_launcher:+$native_launcher or }mpirun" >&2
         exit 2
         ;;
     esac
@@ -110,24 +177,23 @@ choose_launcher()
 make_launch()
 {
     local list
-    if [ "$CISTRON_LAUNCHER" = srun ]; then
-        launch=(srun --mpi=pmix --kill-on-bad-exit=1 "--ntasks=$ranks" "--cpus-per-task=$cores" --cpu-bind=cores
-            --distribution=block:block)
-        list=$(IFS=,; echo "${used[*]}")
-        all_used || launch+=("--nodes=${#used[@]}" "--ntasks-per-node=$node_ranks" "--nodelist=$list")
+    program=("${cistron[@]}")
+    list=$(IFS=,; echo "${used[*]}")
+    if [ "$CISTRON_LAUNCHER" = "$native_launcher" ]; then
+        native_launch "$list"
+        return
+    fi
+    launch=(mpirun -n "$ranks")
+    if [ ${#used[@]} -gt 0 ] && ! { all_used && mpirun_knows_hosts; }; then
+        list=$(IFS=,; echo "${used[*]/%/:$node_ranks}")
+        launch+=(--host "$list")
+    elif [ "$cores" -eq 0 ]; then # this machine, which may have fewer cores than ranks
+        launch+=(--oversubscribe)
+    fi
+    if [ "$cores" -eq 0 ]; then
+        launch+=(--bind-to none)
     else
-        launch=(mpirun -n "$ranks")
-        if ! all_used || [ -n "${CISTRON_HOSTS:-}" ]; then
-            list=$(IFS=,; echo "${used[*]/%/:$node_ranks}")
-            launch+=(--host "$list")
-        elif [ "$cores" -eq 0 ]; then # this machine, which may have fewer cores than ranks
-            launch+=(--oversubscribe)
-        fi
-        if [ "$cores" -eq 0 ]; then
-            launch+=(--bind-to none)
-        else
-            launch+=(--map-by "slot:PE=$cores" --bind-to core)
-        fi
+        launch+=(--map-by "slot:PE=$cores" --bind-to core)
     fi
 }
 
@@ -136,8 +202,8 @@ make_launch()
 # Sets hosts to the names of the job's nodes; none: the run has this machine alone, or its launcher knows where.
 list_hosts()
 {
-    if [ -n "${SLURM_JOB_NODELIST:-}" ]; then
-        mapfile -t hosts < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+    if in_job; then
+        mapfile -t hosts < <(job_hosts)
     elif [ -n "${CISTRON_HOSTS:-}" ]; then
         IFS=, read -ra hosts <<<"$CISTRON_HOSTS"
     fi
@@ -197,7 +263,7 @@ layout_fits()
     local count=$1
     shift
     [ "$1" != --from ] || return 0 # its deck is in a checkpoint: the program itself will say
-    "$cistron" plan --ranks $((count * node_ranks)) --ranks-per-node "$node_ranks" "$@" >/dev/null 2>"$notes/plan"
+    "${cistron[@]}" plan --ranks $((count * node_ranks)) --ranks-per-node "$node_ranks" "$@" >/dev/null 2>"$notes/plan"
 }
 
 # named_nodes: the nodes that the messages of the last life blame. Kinds of messages are tried from the surest to the
@@ -218,7 +284,7 @@ named_nodes()
         [ -n "$found" ] || found=$(sed -n -E "$kind" "$life" | grep .)
     done
     [ -z "$found" ] || while read -r name; do
-        if [ -n "${SLURM_JOB_ID:-}" ]; then scontrol show hostnames "$name"; else echo "$name"; fi
+        if in_job; then expand_hosts "$name"; else echo "$name"; fi
     done < <(sort -u <<<"$found")
 }
 
@@ -228,8 +294,8 @@ lost_nodes()
     local host
     {
         sed -n -E 's/.*(Node failure on|failed on node) ([^ :]+).*/\2/p; s/^ssh: connect to host ([^ ]+) .*/\1/p' "$life"
-        if [ -n "${SLURM_JOB_ID:-}" ]; then
-            sinfo --noheader --Node --nodes="$(IFS=,; echo "${used[*]}")" --states=down,fail,no_respond --format=%N
+        if in_job; then
+            nodes_down
         else
             for host in "${used[@]}"; do
                 [ "$host" = "$(hostname)" ] ||
@@ -263,15 +329,6 @@ exclude_nodes()
 
 # -- Lives ------------------------------------------------------------------------------------------------------------
 
-# Puts the job back into the queue; of an array this task alone, whose last one has the whole array's number.
-requeue()
-{
-    local job=$SLURM_JOB_ID
-    [ -n "${SLURM_ARRAY_TASK_ID:-}" ] && job=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID
-    echo "# requeueing job $job"
-    scontrol requeue "$job"
-}
-
 # may_requeue: not if the last starts, in several lives of the job, have saved nothing
 may_requeue()
 {
@@ -280,16 +337,6 @@ may_requeue()
     [ "$starts" -lt "$lives" ] || [ "$lives" -eq 0 ] && return
     echo "# not requeued: $starts starts in a row have saved no checkpoint"
     return 1
-}
-
-# Ends what a failed life has left on the nodes of a job: the next one needs them.
-end_steps()
-{
-    local step
-    [ -n "${SLURM_JOB_ID:-}" ] || return 0
-    for step in $(squeue --noheader --steps --jobs="$SLURM_JOB_ID" --format=%i 2>/dev/null); do
-        case $step in *.batch | *.extern | *.interactive) ;; *) scancel --quiet --signal=KILL "$step" ;; esac
-    done
 }
 
 # run_folder DECK [KEY=VALUE]... or --from CHECKPOINT [KEY=VALUE]...: where the run writes
@@ -302,7 +349,7 @@ run_folder()
         shift
         folder=$(printf '%s\n' "$@" | sed -n 's/^output\.folder=//p' | tail -n 1 | grep . || echo "$folder")
     else
-        folder=$("$cistron" deck "$@" 2>/dev/null | sed -n '/^output : {/,/^}/s/^ *folder = "\(.*\)";$/\1/p')
+        folder=$("${cistron[@]}" deck "$@" 2>/dev/null | sed -n '/^output : {/,/^}/s/^ *folder = "\(.*\)";$/\1/p')
     fi
     echo "$folder"
 }
@@ -342,8 +389,8 @@ end_late_launcher()
     kill "$1" || return
     sleep 5
     kill -KILL "$1"
-    # ranks of this machine, which may be stopped; under Slurm end_steps ends them
-    [ -n "${SLURM_JOB_ID:-}" ] || pkill -KILL -s "$1"
+    # ranks of this machine, which may be stopped; in a job end_steps ends them
+    in_job || pkill -KILL -s "$1"
 }
 
 # live DECK [KEY=VALUE]...: one start of the run, to its end; sets status
@@ -356,10 +403,10 @@ live()
     : >"$life"
     exec {messages}> >(trap '' INT TERM HUP USR1; exec tee -a "$life" >&2)
     copy=$!
-    # A terminal's Ctrl-C is for this script alone; Slurm may know its processes by their group.
-    [ -n "${SLURM_JOB_ID:-}" ] || launch=(setsid "${launch[@]}")
+    # A terminal's Ctrl-C is for this script alone; a batch system may know its processes by their session.
+    in_job || launch=(setsid "${launch[@]}")
     # shellcheck disable=SC2086
-    "${launch[@]}" ${CISTRON_WRAPPER:-} "$cistron" train "$@" 2>&$messages {messages}>&- &
+    "${launch[@]}" ${CISTRON_WRAPPER:-} "${program[@]}" train "$@" 2>&$messages {messages}>&- &
     launcher=$!
     end_late_launcher $launcher >/dev/null 2>&1 {messages}>&- &
     watch=$!
@@ -386,10 +433,24 @@ live()
     [ $status -ne 0 ] || ! grep -qE '^srun: error: .*[Tt]ask launch (for .* )?failed' "$life" || status=1
 }
 
+# Sends USR1 to this script when the job's time limit is near, where the batch system itself sends no warning.
+warn_in_time()
+{
+    local left pause=0
+    trap 'kill $pause 2>/dev/null; exit' TERM
+    while left=$(seconds_left) && [ -n "$left" ]; do
+        left=$((left - warning))
+        [ $left -gt 0 ] || { kill -USR1 $$; return; }
+        sleep $((left < 600 ? left : 600)) & # the limit may be changed meanwhile
+        pause=$!
+        wait $pause
+    done
+}
+
 # pass_on SIGNAL: to the launcher, if there is one
 pass_on()
 {
-    [ -z "$launcher" ] || kill "-$1" "$launcher"
+    [ -z "$launcher" ] || pass_to_launcher "$1"
 }
 
 # may_restart: the last life ended by a failure that another start may survive; else says why not, where that is not
@@ -418,34 +479,49 @@ may_restart()
 
 train()
 {
+    local timer=''
+    if in_job; then begin_job; fi
     # A word with "=" is a key, unless it is a file's name.
     if [ -z "${1:-}" ] || { [[ $1 = *=* ]] && [ ! -e "$1" ]; }; then
         echo "$0: the deck is missing: its arguments are [--plan] DECK [KEY=VALUE]..., such as quickstart.cfg" >&2
         exit 2
     fi
-    set -- "${@//%a/${SLURM_ARRAY_TASK_ID:-%a}}"
+    local task
+    task=$(array_task)
+    set -- "${@//%a/${task:-%a}}"
     if [ $plan = yes ]; then
         set -- "${@//%a/1}"
-        exec "$cistron" plan --ranks "$ranks" --ranks-per-node "$node_ranks" "${@:1:1}" \
+        exec "${cistron[@]}" plan --ranks "$ranks" --ranks-per-node "$node_ranks" "${@:1:1}" \
             ${CISTRON_GPU_MEMORY:+"device.memory=$CISTRON_GPU_MEMORY"} "${@:2}"
     fi
     choose_launcher
     local lives=${CISTRON_LIVES:-3} folder last_saved last_logged fruitless=0 started=0
-    local hosts=() used=() lost=() failed=() launcher='' life status again=yes warned=no
+    local hosts=() used=() lost=() failed=() launch program launcher='' life status again=yes warned=no
     list_hosts
     notes=$(mktemp -d "${TMPDIR:-/tmp}/cistron-job.XXXXXX") || exit 1
-    trap 'rm -rf "$notes"' EXIT
+    # a child that a signal ends before it has reset its traps would run this one too
+    trap '[ $BASHPID -ne $$ ] || { rm -rf "$notes"; [ -z "$timer" ] || kill "$timer" 2>/dev/null; }' EXIT
     folder=$(run_folder "$@")
     last_saved=$(newest "$folder" 'step_*.h5')
     last_logged=$(newest "$folder" log.jsonl)
     used=("${hosts[@]:0:wanted}")
 
-    # Slurm's warning is passed on. TERM comes from scancel or a preemption, to the ranks as well, INT and HUP from a
+    # The warning is passed on. TERM comes from scancel or a preemption, to the ranks as well, INT and HUP from a
     # terminal: not a reason to come back. A second INT does not wait for the checkpoint.
     trap 'signalled=yes; warned=yes; pass_on USR1' USR1
     trap 'signalled=yes; again=no; pass_on USR1' TERM HUP
     trap 'signalled=yes; if [ $again = yes ]; then pass_on USR1; else pass_on TERM; fi; again=no' INT
 
+    if in_job; then
+        local left
+        left=$(seconds_left)
+        if [ -n "$left" ] && [ "$left" -le "$warning" ]; then
+            echo "CISTRON_WARNING=$warning: must be less than the time of the job, $left s" >&2
+            exit 2
+        fi
+        warn_in_time >/dev/null 2>&1 &
+        timer=$!
+    fi
     while
         live "$@"
         started=$((started + 1))
@@ -454,14 +530,14 @@ train()
         sleep $((fruitless * ${CISTRON_PAUSE:-10})) & # a signal ends `wait`, not `sleep`
         wait $!
         [ $again = yes ] && [ $warned = no ] || break
-        end_steps
+        if in_job; then end_steps; fi
         echo "# exit code $status: start $((started + 1)) of this job, on $ranks" \
             "ranks${used[0]+ of ${#used[@]} nodes: ${used[*]}}"
     done
 
     # 85: stopped early, everything is saved
-    if [ $status -eq 85 ] && [ $again = yes ] && [ -n "${SLURM_JOB_ID:-}" ]; then
-        if may_requeue; then requeue; fi
+    if [ $status -eq 85 ] && [ $again = yes ] && in_job; then
+        if may_requeue; then requeue "$@"; fi
     fi
     exit $status
 }

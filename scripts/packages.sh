@@ -142,7 +142,7 @@ packages_need()
             say "packages: all installed"
             return
         fi
-        say "packages: installing ${required[*]%% *} ${optional[*]%% *}"
+        say "packages: installing, which prints nothing for some minutes: ${required[*]%% *} ${optional[*]%% *}"
         # a stale or unreachable list of one source is no reason to stop
         packages_apt update || echo "apt-get update failed; going on with the lists that are there" >&2
         list=
@@ -204,15 +204,15 @@ build_cistron()
     build=build
     [ -f config.status ] && build=.
     if [ ! -x configure ]; then
-        say "bootstrap: making configure"
+        say "bootstrap: autoconf and automake make configure (half a minute, without output)"
         said=$(./bootstrap 2>&1) || fail "./bootstrap failed:"$'\n'"$said"
     fi
     mkdir -p "$build"
     if [ ! -f "$build/Makefile" ] || [ ${#configure_options[@]} -gt 0 ]; then
-        say "configure, in $build/ ${configure_options[*]}"
+        say "configure, in $build/ ${configure_options[*]} (looks for libraries; half a minute, without output)"
         (cd "$build" && "$source/configure" -q "${configure_options[@]}") || fail "configure failed; $build/config.log has the details"
     fi
-    say "make, in $build/$(build_time)"
+    say "make, in $build/: some 400 files$(build_time)"
     make -s -C "$build" -j "$(nproc)" || fail "make failed"
 }
 

@@ -25,6 +25,7 @@ static bool once;
 static bool of_full_rows; /* in layouts with rows, each row is one segment */
 static bool in_parts;     /* each op is split into several launches, with gradients in f32 */
 static bool adding;       /* add to old gradients */
+static int64_t window;    /* sliding window of causal cases; 0: none */
 static bool far_apart;    /* large scores: exp(score) overflows or underflows unless the largest score is subtracted */
 
 /* Returns a number of rows, at most four, that divides `tokens` evenly. */
@@ -237,8 +238,8 @@ static inline struct trial *create_trial(enum dtype dtype, const struct attentio
 {
     enum { TENSORS = 12 /* at most, as large as q; f32 gradients of bf16 count twice */ };
     struct trial *trial =
-        trial_create("%s T %d heads %d / %d of %d, layout %d, causal %d", dtype_name(dtype), (int)tokens,
-                     (int)shape->heads, (int)shape->kv_heads, (int)shape->head_dim, (int)layout, causal);
+        trial_create("%s T %d heads %d / %d of %d, layout %d, causal %d, window %d", dtype_name(dtype), (int)tokens,
+                     (int)shape->heads, (int)shape->kv_heads, (int)shape->head_dim, (int)layout, causal, (int)window);
     trial_reserve(trial, (8 << 20) + TENSORS * tokens * shape->heads * shape->head_dim * dtype_size(dtype));
     return trial;
 }
@@ -254,7 +255,8 @@ static inline void test_attention_case(enum dtype dtype, const struct attention_
                                        .kv_heads = shape->kv_heads,
                                        .head_dim = shape->head_dim,
                                        .scale = 1.0f / sqrtf((float)shape->head_dim),
-                                       .causal = causal};
+                                       .causal = causal,
+                                       .window = causal ? window : 0};
     int64_t keys = lay_out(trial, layout, tokens, false, &f.segments), cols = shape->heads * shape->head_dim;
     lay_tensors(trial, dtype, shape, tokens, keys, far_apart ? 12.0 : 1.0, qkv);
     if (layout == LAYOUT_HOLES)
@@ -268,7 +270,12 @@ static inline void test_attention_case(enum dtype dtype, const struct attention_
         check_noticed(trial, OP_ATTENTION_FORWARD, &f, &mistaken);
         mistaken = f;
         mistaken.causal = !causal;
+        mistaken.window = 0;
         check_noticed(trial, OP_ATTENTION_FORWARD, &f, &mistaken);
+        mistaken = f;
+        mistaken.window++;
+        if (f.window > 0)
+            check_noticed(trial, OP_ATTENTION_FORWARD, &f, &mistaken);
     }
     check_attention(trial, OP_ATTENTION_FORWARD, &f);
 
@@ -296,6 +303,7 @@ static inline void test_attention_case(enum dtype dtype, const struct attention_
                                         .head_dim = f.head_dim,
                                         .scale = f.scale,
                                         .causal = causal,
+                                        .window = f.window,
                                         .accumulate_q = adding,
                                         .accumulate_kv = adding};
     if (turned)

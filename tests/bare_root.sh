@@ -68,9 +68,9 @@ else
     git clone -q --no-hardlinks "$source" "$ROOT/work/main"
 fi
 # test data that lies beside the tree, where it does
-for folder in data slurm; do
-    [ -d "$source/../shared/$folder" ] && mkdir -p "$ROOT/work/shared" && cp -r "$source/../shared/$folder" "$ROOT/work/shared/"
-done
+if [ -d "$source/../shared/data" ]; then
+    mkdir -p "$ROOT/work/shared" && cp -r "$source/../shared/data" "$ROOT/work/shared/"
+fi
 
 echo "== in $ROOT: $command"
 chroot "$ROOT" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 CI="${CI:-}" \

@@ -1,8 +1,9 @@
 #!/bin/bash
 # An adapter of peft is imported with its base: the scores are peft's, with the adapter beside the weights and merged
 # into them. Exported again, the tensors have the same bits; peft, where it is installed, loads the folder with the same
-# logits. Refused: an adapter of another base, with NaN, of a kind that is not computed, on a base that has one, and a
-# folder without --base.
+# logits. An adapter of a classifier brings its head (modules_to_save): its loss is peft's. Refused: an adapter of
+# another base, with NaN, of a kind that is not computed, on a base that has one, a folder without --base, and a head
+# without its output layer.
 . "$abs_top_srcdir/tests/lib.sh"
 golden="$abs_top_srcdir/tests/golden"
 cd "$work" || exit 1
@@ -66,6 +67,46 @@ check "the tensors have the same bits" cmp <(content adapter/adapter_model.safet
 scores again.h5 >found
 check "the scores are still peft's" near "$golden/lora_llama/scores.txt" found
 
+sed 's/"lora_dropout": 0.0/"lora_dropout": 0.25/' adapter/adapter_config.json >config.json
+cp -r adapter dropped && cp config.json dropped/adapter_config.json
+"$CISTRON" import dropped --base base.h5 -o dropped.h5 >out 2>&1
+check "an adapter with dropout imports" test $? -eq 0
+"$CISTRON" export --checkpoint dropped.h5 --adapter -o dropped_again >out 2>&1
+check "its dropout is exported" grep -q '"lora_dropout": 0.25' dropped_again/adapter_config.json
+
+# A classifier, whose head peft saved with the adapter.
+head="$golden/lora_esm2_head"
+"$CISTRON" import "$golden/esm2_tiny" -o esm2.h5 >out 2>&1
+"$CISTRON" import "$head" --base esm2.h5 -o classifier.h5 >out 2>&1
+check "an adapter with a head imports" test $? -eq 0
+"$CISTRON" prepare --tokenizer esm2 --field sequence --labels kind -o labels.h5 "$head/labels.csv" >out 2>&1
+cat >deck.cfg <<END
+model = { initialise_from = "classifier.h5"; };
+data = { train = "labels.h5"; format = "padded"; row_tokens = 64; };
+train = { steps = 1; global_batch = 8; micro_batch = 4; };
+lora = { rank = 4; alpha = 6.0; targets = "query,value"; };
+log = { every = 1; };
+device = { kind = "cpu"; threads = 1; };
+END
+"$CISTRON" train deck.cfg output.folder=tuned >out 2>&1
+check "it is trained" test $? -eq 0
+check "its loss is peft's" close_losses <(losses tuned) <(sed 's/^/1 /' "$head/loss.txt") 1e-5
+"$CISTRON" export --checkpoint classifier.h5 --adapter -o head >out 2>&1
+check "exported with its head" says "adapters of rank 4, 1024 parameters in fp32, and the head, for peft"
+check "the head's modules are named" test "$(tr -d ' \n' <head/adapter_config.json | grep -o '"modules_to_save":[^]]*]')" = \
+    '"modules_to_save":["esm.encoder.emb_layer_norm_after","classifier"]'
+check "its task is named" grep -q '"task_type": "SEQ_CLS"' head/adapter_config.json
+"$CISTRON" import head --base esm2.h5 -o head.h5 >out 2>&1
+"$CISTRON" export --checkpoint head.h5 --adapter -o head_again >out 2>&1
+check "with the head the tensors have the same bits" cmp <(content head/adapter_model.safetensors) \
+    <(content head_again/adapter_model.safetensors)
+"$CISTRON" export --checkpoint tuned --adapter -o tuned_adapter >out 2>&1
+check "a trained head is exported" test $? -eq 0
+cp -r "$head" tokens && sed 's/"SEQ_CLS"/"TOKEN_CLS"/' "$head/adapter_config.json" >tokens/adapter_config.json
+rejected "a head without its output layer" \
+    "is an adapter of a classifier without its base_model.model.classifier.weight; its head would be random" tokens --base esm2.h5
+rejected "a head of another base" "it is an adapter of another base" head --base base.h5
+
 python=$(transformers_python)
 if "$python" -c 'import peft, transformers' 2>/dev/null; then
     "$CISTRON" export --checkpoint base.h5 -o base >out 2>&1
@@ -77,6 +118,14 @@ def logits(adapter):
 assert torch.equal(logits(sys.argv[2]), logits(sys.argv[3]))
 END
     check "peft loads it, with the same logits" test $? -eq 0
+    "$python" - "$golden/esm2_tiny" "$head" head >out 2>&1 <<END
+import sys, torch, transformers, peft
+def logits(adapter):
+    model = transformers.EsmForSequenceClassification.from_pretrained(sys.argv[1], num_labels=3)
+    return peft.PeftModel.from_pretrained(model, adapter).eval()(torch.arange(4, 24)[None]).logits
+assert torch.equal(logits(sys.argv[2]), logits(sys.argv[3]))
+END
+    check "peft loads a head, with the same logits" test $? -eq 0
 fi
 
 rejected "without its base" "is an adapter; name the checkpoint of its base with --base" "$golden/lora_llama"

@@ -1,7 +1,7 @@
 /* Attention of an executor matches the oracle: head counts and sizes, one segment and many, empty slots, rows that no
- * segment covers, separate rows of queries and keys, query offsets, strided views, a cache's shape. On a deterministic
- * GPU, the test checks which segments have their scores computed once; the buckets that order the work are checked for
- * up to 2^31 - 1 rows.
+ * segment covers, separate rows of queries and keys, query offsets, sliding windows, strided views, a cache's shape. On
+ * a deterministic GPU, the test checks which segments have their scores computed once; the buckets that order the work
+ * are checked for up to 2^31 - 1 rows.
  *
  * Arguments: "cuda"; "once" checks the backward that computes scores once; "mma" the kernels without warpgroups.
  * "small" as the first argument leaves few cases, for tools under which a kernel takes seconds: each head size that
@@ -33,6 +33,23 @@ static void test_far_apart(void)
     for (int64_t s = 1; s < COUNT(shapes); s++)
         test_attention_case(DTYPE_BF16, &shapes[s], 129, LAYOUT_MANY, true);
     far_apart = false;
+}
+
+/* Sliding windows: below, at and above the sizes of tiles, and longer than the segments. */
+static void test_windows(bool small)
+{
+    static const int64_t windows[6] = {1, 2, 33, 64, 130, 1000};
+    static const enum layout layouts[5] = {LAYOUT_ONE, LAYOUT_MANY, LAYOUT_HOLES, LAYOUT_CACHE, LAYOUT_MIXED};
+    for (int64_t w = 0; w < COUNT(windows); w++)
+        for (int64_t s = small ? COUNT(shapes) - 1 : 1; s < COUNT(shapes); s++) {
+            const bool wide = (w + s) % 3 == 0;
+            window = windows[w];
+            test_attention_case(wide ? DTYPE_F32 : DTYPE_BF16, &shapes[s], wide ? 100 : 200, layouts[(w + s) % 5],
+                                true);
+        }
+    window = 33;
+    test_attention_case(DTYPE_F32, &shapes[4], 129, LAYOUT_ONE, true); /* where other windows must be noticed */
+    window = 0;
 }
 
 static void test_attention(bool small)
@@ -86,7 +103,8 @@ static void test_steps_case(enum dtype dtype, const struct attention_shape *shap
                                        .kv_heads = shape->kv_heads,
                                        .head_dim = shape->head_dim,
                                        .scale = 1.0f / sqrtf((float)shape->head_dim),
-                                       .causal = causal};
+                                       .causal = causal,
+                                       .window = causal ? window : 0};
     struct attention_segments *s = &f.segments;
     struct tensor *to[5] = {&s->q_start, &s->q_length, &s->kv_start, &s->kv_length, &s->q_offset};
     for (int i = 0; i < 5; i++)
@@ -103,14 +121,16 @@ static void test_steps_case(enum dtype dtype, const struct attention_shape *shap
     check_attention(trial, OP_ATTENTION_FORWARD, &f);
 }
 
-static void test_steps(void)
+static void test_steps(int64_t of_window)
 {
     static const struct attention_shape more[4] = {{16, 2, 128}, {8, 1, 96}, {6, 2, 64}, {8, 2, 80}};
+    window = of_window;
     for (int64_t d = 0; d < 2; d++)
         for (int64_t s = 0; s < COUNT(shapes) + COUNT(more); s++)
             for (int slots = 1; slots <= SLOTS; slots = 2 * slots + 1 < SLOTS || slots == SLOTS ? 2 * slots + 1 : SLOTS)
                 test_steps_case(storage[d], s < COUNT(shapes) ? &shapes[s] : &more[s - COUNT(shapes)], slots,
-                                (slots + s) % 2 != 0);
+                                window > 0 || (slots + s) % 2 != 0);
+    window = 0;
 }
 
 /* One to six tiles of 64 queries: two blocks of a GPU that pass over the same queries take turns, and an odd number of
@@ -186,8 +206,9 @@ int main(int count, char **arguments)
     attention_open(count - small, arguments + small);
     test_buckets();
     test_attention(small);
+    test_windows(small);
     if (!once)
-        test_steps();
+        test_steps(0), test_steps(60);
     if (!small)
         test_full_rows(), test_long(), test_far_apart();
     if (on_device && !small)

@@ -1,6 +1,6 @@
 /* Attention in several launches matches the oracle of one: over parts of the queries and of the keys, merged, as ranks
- * that share the rows of a sequence compute it; with gradients that are added to old ones. Merging is also checked
- * alone, with parts that have no weight. The arguments are those of t_attention. */
+ * that share the rows of a sequence compute it, also with a sliding window; with gradients that are added to old ones.
+ * Merging is also checked alone, with parts that have no weight. The arguments are those of t_attention. */
 #include "attention.h"
 
 /* -- In parts ---------------------------------------------------------------------------------------------------- */
@@ -255,6 +255,19 @@ static void test_adding(void)
     test_ranks();
     adding = false;
 }
+
+static void test_windows(void)
+{
+    static const int64_t windows[3] = {1, 20, 90};
+    for (int64_t w = 0; w < COUNT(windows); w++) {
+        window = windows[w];
+        test_ranks();
+    }
+    window = 20;
+    test_in_parts();
+    window = 0;
+}
+
 int main(int count, char **arguments)
 {
     attention_open(count, arguments);
@@ -262,6 +275,7 @@ int main(int count, char **arguments)
     test_adding();
     test_merge();
     test_ranks();
+    test_windows();
     if (on_device)
         test_wrapped(launch_again, false);
     executors_close();

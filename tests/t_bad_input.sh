@@ -230,6 +230,9 @@ wrong choice                    | train deck.cfg data.format=bshd           | 2 
 no such preset                  | train deck.cfg model.preset=llama9        | 2 | model.preset = "llama9"
 heads that do not divide        | train deck.cfg model.kv_heads=3           | 2 | model.kv_heads = 3
 a width that heads do not divide | train deck.cfg model.hidden=33           | 2 | model.hidden = 33 is not a multiple of
+a window of masked models        | train deck.cfg model.objective=masked model.sliding_window=8 | 2 | model.sliding_window = 8: needs a causal model
+a window and a ring              | train deck.cfg model.sliding_window=8 parallel.context=2 parallel.context_method=ring | 2 | parallel.context_method = "ring": not with model.sliding_window = 8
+a window below 0                 | train deck.cfg model.sliding_window=-2     | 2 | model.sliding_window = -2: must be
 experts beyond the family        | train deck.cfg model.num_local_experts=8 | 2 | model.num_local_experts = 8: models of family llama have no experts
 experts of tensor ranks          | plan deck.cfg model.family=mixtral parallel.tensor=2 --ranks 2 | 2 | key parallel.tensor = 2: not with experts
 experts in slices of the MLP     | train deck.cfg model.family=mixtral memory.mlp_tokens=64 | 2 | key memory.mlp_tokens = 64: not with experts
@@ -269,6 +272,9 @@ reproducible, but not by kernels | train deck.cfg train.reproducible=true    | 2
 reproducible, bf16 sums         | train deck.cfg train.reproducible=true device.deterministic=true parallel.shard=full parallel.reduce_as=bf16 | 2 | train.reproducible = true: needs parallel.reduce_as = "fp32"
 bf16 sums of replicas           | train deck.cfg parallel.reduce_as=bf16    | 2 | parallel.reduce_as = "bf16"
 no masters beside fp32          | train deck.cfg precision.masters=false    | 2 | precision.masters = false
+Muon without matrices           | train deck.cfg optimizer.kind=muon train.freeze=trunk | 2 | optimizer.kind = "muon": not with train.freeze = "trunk"
+Muon with adapters              | train deck.cfg optimizer.kind=muon lora.rank=4 | 2 | optimizer.kind = "muon": not with lora.rank
+an optimizer that is unknown    | train deck.cfg optimizer.kind=lion        | 2 | optimizer.kind = lion: must be one of "adamw", "muon"
 bf16 gradients beside fp32      | train deck.cfg precision.gradients=bf16   | 2 | precision.gradients = "bf16": needs precision.compute = "bf16"
 reproducible, chosen chunks     | train deck.cfg train.reproducible=true device.deterministic=true memory.head_tokens=0 | 2 | train.reproducible = true: needs a number in memory.head_tokens
 an empty output                 | sweep deck.cfg --output=                    | 2 | --output: the value is empty

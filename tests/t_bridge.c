@@ -164,8 +164,7 @@ struct config_case {
     "\"high_freq_factor\": 4.0, \"original_max_position_embeddings\": 32}"
 
 static const struct config_case config_cases[] = {
-    {"llama_tiny", "{\"model_type\": \"mistral\"}",
-     "key model_type = \"mistral\": is not supported; allowed: \"llama\""},
+    {"llama_tiny", "{\"model_type\": \"phi3\"}", "key model_type = \"phi3\": is not supported; allowed: \"llama\""},
     {"llama_tiny", "{\"model_type\": null}", "key model_type = null"},
     {"llama_tiny", "{\"model_type\": 3}", "key model_type = 3"},
     {"llama_tiny", "{\"architectures\": [\"LlamaForQuestionAnswering\"]}",
@@ -174,7 +173,25 @@ static const struct config_case config_cases[] = {
     {"llama_tiny", "{\"attention_bias\": true, \"mlp_bias\": true}", NULL},
     {"llama_tiny", "{\"attention_bias\": 1}", "key attention_bias = 1: must be true or false"},
     {"llama_tiny", "{\"mlp_bias\": \"true\"}", "key mlp_bias = \"true\": must be true or false"},
-    {"qwen2_tiny", "{\"use_sliding_window\": true}", "key use_sliding_window = true: is not supported; allowed: false"},
+    {"qwen2_tiny", "{\"use_sliding_window\": true}", NULL},
+    {"qwen2_tiny", "{\"use_sliding_window\": 1}", "key use_sliding_window = 1: must be true or false"},
+    {"qwen2_tiny", "{\"use_sliding_window\": true, \"sliding_window\": 0}",
+     "key sliding_window = 0: must be a positive whole number"},
+    {"qwen2_tiny", "{\"use_sliding_window\": true, \"sliding_window\": 9, \"max_window_layers\": -1}",
+     "key max_window_layers = -1: must be a positive whole number"},
+    {"qwen2_tiny", "{\"use_sliding_window\": true, \"sliding_window\": 9, \"max_window_layers\": 1}",
+     "key layer_types = [\"full_attention\", \"full_attention\"]: must have"},
+    {"qwen2_tiny",
+     "{\"use_sliding_window\": true, \"sliding_window\": 9, \"max_window_layers\": 1, "
+     "\"layer_types\": [\"full_attention\", \"sliding_attention\"]}",
+     NULL},
+    {"qwen2_tiny", "{\"layer_types\": [\"sliding_attention\", \"full_attention\"]}", "key layer_types = "},
+    {"mistral_tiny", "{\"sliding_window\": null}", NULL},
+    {"mistral_tiny", "{\"sliding_window\": \"24\"}", "key sliding_window = \"24\": must be a positive whole number"},
+    {"mistral_tiny", "{\"rope_parameters\": {\"rope_type\": \"dynamic\", \"factor\": 2.0}}",
+     "key rope_parameters.rope_type = \"dynamic\": is not supported"},
+    {"mistral_tiny", "{\"rope_parameters\": {\"rope_type\": \"longrope\"}}",
+     "key rope_parameters.rope_type = \"longrope\": is not supported"},
     {"qwen2_tiny", "{\"use_sliding_window\": null, \"head_dim\": null, \"sliding_window\": 131072}", NULL},
     {"llama_tiny", "{\"quantization_config\": {\"bits\": 4}}", "key quantization_config = {\"bits\": 4}"},
     {"llama_tiny", "{\"hidden_size\": 33.0}", "key hidden_size = 33.0: must be a positive whole number"},
@@ -234,9 +251,12 @@ static const struct config_case config_cases[] = {
     {"llama_tiny", "{\"architectures\": null, \"num_key_value_heads\": null}", NULL},
     {"llama_tiny", "{\"rope_scaling\": {\"type\": \"default\"}, \"attention_dropout\": 0.1, \"use_cache\": true}",
      NULL},
-    {"qwen3_tiny", "{\"use_sliding_window\": true}", "key use_sliding_window = true: is not supported"},
+    {"qwen3_tiny", "{\"use_sliding_window\": \"yes\"}", "key use_sliding_window = \"yes\": must be true or false"},
     {"qwen3_tiny", "{\"head_dim\": 33}", "key model.head_dim = 33: must be even"},
     {"qwen3_tiny", "{\"attention_bias\": true, \"head_dim\": null}", NULL},
+    {"esmc_tiny", "{\"attention_bias\": true}", "key attention_bias = true: is not supported; allowed: false"},
+    {"esmc_tiny", "{\"tie_word_embeddings\": true}", "key tie_word_embeddings = true: is not supported"},
+    {"esmc_tiny", "{\"num_key_value_heads\": null, \"head_dim\": null}", NULL},
     {"mixtral_tiny", "{\"router_jitter_noise\": 0.1}",
      "key router_jitter_noise = 0.1: is not supported; allowed: 0.0 or 0"},
     {"mixtral_tiny", "{\"router_jitter_noise\": 0}", NULL},
@@ -418,6 +438,19 @@ static void test_check(void)
     CHECK(config_check(&s, DIALECT_HF) == ERROR_NONE && config_check(&s, DIALECT_TE) == ERROR_USER);
     CHECK(strstr(error_message(), "model.attention_bias = true: not supported by NVLlamaForCausalLM") != NULL);
     error_clear();
+    s.attention_bias = false;
+    s.sliding_window = 9;
+    CHECK(config_check(&s, DIALECT_HF) == ERROR_USER);
+    CHECK(strstr(error_message(), "model.sliding_window = 9: not supported by LlamaForCausalLM") != NULL);
+    error_clear();
+    s.family = &family_mistral;
+    CHECK(config_check(&s, DIALECT_HF) == ERROR_NONE);
+    s.layers = 2;
+    s.max_window_layers = 1;
+    CHECK(config_check(&s, DIALECT_HF) == ERROR_USER && strstr(error_message(), "model.max_window_layers = 1") != NULL);
+    s.family = &family_qwen2;
+    error_clear();
+    CHECK(config_check(&s, DIALECT_HF) == ERROR_NONE);
 }
 
 /* -- Tensors ------------------------------------------------------------------------------------------------------- */
@@ -795,6 +828,8 @@ int main(void)
     test_round_trip("amplify_tiny", false, EXPORT_SHARD_BYTES, NULL, 0);
     test_round_trip("qwen2_tiny", true, EXPORT_SHARD_BYTES, NULL, 0);
     test_round_trip("qwen3_tiny", true, EXPORT_SHARD_BYTES, NULL, 0);
+    test_round_trip("esmc_tiny", false, EXPORT_SHARD_BYTES, NULL, 0);
+    test_round_trip("mistral_tiny", true, EXPORT_SHARD_BYTES, NULL, 0);
     test_round_trip("mixtral_tiny", true, EXPORT_SHARD_BYTES, NULL, 0);
     test_made_up();
     test_tables();

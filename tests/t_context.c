@@ -388,7 +388,9 @@ static void test_equal(struct executor *cpu, const struct team *team, enum toy_k
     static const enum deck_recompute policies[] = {DECK_RECOMPUTE_NONE, DECK_RECOMPUTE_QKV, DECK_RECOMPUTE_FULL};
     struct layout layout = {.kind = kind, .packed = packed, .micro_batches = packed ? MOST_MICRO : 1};
     struct run_outcome wanted = run_alone(cpu, &layout, team->context->size, team->grid.data_ranks);
-    for (layout.method = DECK_CONTEXT_GATHER; layout.method <= DECK_CONTEXT_RING; layout.method++) {
+    const struct model_settings settings = toy_settings(kind);
+    const enum deck_context last = model_has_window(&settings) ? DECK_CONTEXT_HEADS : DECK_CONTEXT_RING;
+    for (layout.method = DECK_CONTEXT_GATHER; layout.method <= last; layout.method++) {
         layout.recompute = policies[((int)kind + packed + (int)layout.method) % 3];
         layout.split = packed && kind != TOY_LLAMA_TIED;
         struct distance d = compare(cpu, &layout, team, &wanted);
@@ -651,6 +653,11 @@ static void test_refusals(void)
     s.context.method = DECK_CONTEXT_RING;
     CHECK(attention_check(&s) == ERROR_NONE);
     s.context = (struct context_parallel){.ranks = 12, .method = DECK_CONTEXT_HEADS};
+    CHECK(attention_check(&s) == ERROR_NONE);
+    s = toy_settings(TOY_MISTRAL);
+    s.context = (struct context_parallel){.ranks = 2, .method = DECK_CONTEXT_RING};
+    CHECK(attention_check(&s) == ERROR_USER);
+    s.context.method = DECK_CONTEXT_GATHER;
     CHECK(attention_check(&s) == ERROR_NONE);
 }
 

@@ -29,6 +29,26 @@ static struct model_settings preset(const char *name)
     return settings;
 }
 
+/* Of a window of 3 in a segment of 8: 1, 2, and 6 times 3 keys. A layer without a window sees all. */
+static void test_window_flops(void)
+{
+    CHECK_NEAR(flops_keys(8, true, 0), 4.5, 1e-15, 0);
+    CHECK_NEAR(flops_keys(8, true, 3), 21.0 / 8, 1e-15, 0);
+    CHECK_NEAR(flops_keys(8, true, 8), 4.5, 1e-15, 0);
+    CHECK_NEAR(flops_keys(8, true, 9), 4.5, 1e-15, 0);
+    CHECK_NEAR(flops_keys(8, false, 0), 8, 1e-15, 0);
+    struct model_settings s = preset("mistral_7b_v01"), all = s, some = s;
+    CHECK(s.sliding_window == 4096 && preset("mistral_7b_v03").sliding_window == 0);
+    all.sliding_window = 0;
+    some.max_window_layers = 24;
+    const double of_all = flops_per_token(&all, 16384, FLOPS_CAUSAL),
+                 of_window = flops_per_token(&s, 16384, FLOPS_CAUSAL);
+    /* 3 passes, 2 GEMMs, 32 layers, 4096 columns: 16385 / 2 keys, and 4096 * 28674 / 32768 */
+    CHECK_NEAR(of_all - of_window, 3 * 2 * 2 * 32 * 4096.0 * (8192.5 - 4096 * 28673.0 / 32768), 1e-12, 0);
+    CHECK_NEAR(flops_per_token(&some, 16384, FLOPS_CAUSAL), of_all - (of_all - of_window) / 4, 1e-12, 0);
+    CHECK(flops_per_token(&s, 16384, FLOPS_FULL) == flops_per_token(&all, 16384, FLOPS_FULL));
+}
+
 /* Figures of the recipes' specification: recipes 8, and the appendix on parallelism (four digits). */
 static void test_published_flops(void)
 {
@@ -91,10 +111,18 @@ static void test_step_flops(enum toy_kind kind)
     CHECK(products > 0 && attention > 0);
     CHECK(all == (double)plan_log_cost(plan_log_all(log)).flops);
     CHECK(2 * by_op[OP_ATTENTION_BACKWARD] == 5 * by_op[OP_ATTENTION_FORWARD]);
-    CHECK_NEAR(flops_per_token(&options.settings, options.row_tokens, FLOPS_FULL) * tokens, products + attention, 1e-12,
-               0);
-    CHECK_NEAR(flops_per_token(&options.settings, options.row_tokens, FLOPS_CAUSAL) * tokens,
-               products + attention * (causal ? (length + 1) / (2 * length) : 1), 1e-12, 0);
+    if (model_has_window(&options.settings)) { /* and of a layer with a window that less half of (S - W)^2 */
+        const struct model_settings *s = &options.settings;
+        const double outside = 1 - (double)s->sliding_window / length, whole = (double)s->max_window_layers;
+        const double halves = whole + ((double)s->layers - whole) * (1 - outside * outside);
+        CHECK_NEAR(by_op[OP_ATTENTION_FORWARD], 2 * tokens * (double)(s->heads * s->head_dim) * length * halves, 1e-6,
+                   0);
+    } else {
+        CHECK_NEAR(flops_per_token(&options.settings, options.row_tokens, FLOPS_FULL) * tokens, products + attention,
+                   1e-12, 0);
+        CHECK_NEAR(flops_per_token(&options.settings, options.row_tokens, FLOPS_CAUSAL) * tokens,
+                   products + attention * (causal ? (length + 1) / (2 * length) : 1), 1e-12, 0);
+    }
     for (int m = 0; m < MICRO_BATCHES; m++)
         batch_destroy(&batches[m]);
     schedule_destroy(&schedule);
@@ -678,6 +706,7 @@ int main(void)
     test_nodes();
     test_embedding();
     test_published_flops();
+    test_window_flops();
     test_shared_rows();
     struct executor *cpu = cpu_executor_create(1);
     test_bubble(cpu);

@@ -75,14 +75,18 @@ loss_of()
     "$CISTRON" eval --force --checkpoint "$1" --fasta protein.fa -o scores.json >out 2>&1
     sed -n 's/.*"token_weighted_ce_loss": \([0-9.]*\),/\1/p' scores.json | cut -c 1-8
 }
-adapted output.folder=lora parallel.shard=full train.steps=6
+adapted output.folder=lora parallel.shard=full train.steps=6 lora.dropout=0.1
 check "LoRA: trained on 2 ranks" codes_are 0 2
 check "LoRA: starts with the loss of its base" test "$(losses lora | head -n 1 | cut -c 1-8)" = \
     "$(first_loss esm2.store.h5 esm2.h5 | cut -c 1-8)"
-adapted output.folder=lora.again parallel.shard=full train.steps=3
-adapted output.folder=lora.again parallel.shard=full train.steps=6
+adapted output.folder=lora.again parallel.shard=full lora.dropout=0.1 train.steps=3
+adapted output.folder=lora.again parallel.shard=full lora.dropout=0.1 train.steps=6
 check "LoRA: a restart ends with 0" codes_are 0 2
 check "LoRA: a restart has the same bits" cmp lora/final_model/model.safetensors lora.again/final_model/model.safetensors
+adapted output.folder=lora.split parallel.tensor=2 train.steps=6 lora.dropout=0.1
+check "LoRA: dropout does not depend on the layout" close_losses <(losses lora) <(losses lora.split) 1e-5
+adapted output.folder=lora.whole parallel.shard=full train.steps=6
+check "LoRA: without dropout the losses differ" test "$(losses lora | tail -n 1)" != "$(losses lora.whole | tail -n 1)"
 check "LoRA: an export says that adapters are merged" says "with the adapters merged"
 "$CISTRON" import lora/final_model -o merged.h5 >out 2>&1
 check "LoRA: merged, the loss is the same" test "$(loss_of merged.h5)" = "$(loss_of lora)"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Labels of CSV, Parquet and FASTA become a store's, and heads for sequences (classes, numbers, mean) and tokens learn
+# Labels of CSV, Parquet, FASTA and JSON become a store's, and heads for sequences (classes, numbers, mean) and tokens learn
 # them from a pretrained model: losses fall, depend on neither ranks nor layouts, and restarts are exact. transformers
 # loads exported heads with the same loss and metrics, and they are imported. Early stopping ends a run for good. A new head is logged; another one, half a head, labels
 # of another kind, and what a head does not do are refused.
@@ -18,6 +18,9 @@ awk 'BEGIN { srand(3); split("KRH DEN ILVM", groups, " "); split("basic acid gre
         printf "p%d,%s,%s,%.4f,%s\n", r, s, names[c], n / length_of, t >"p.csv"
         printf ">p%d of no use kind=%s share=%.4f note=\"a kind=b\" shape=%s\n%s\n", r, names[c], n / length_of, t, s >"p.fa"
     } }'
+awk -F, 'NR > 1 { printf "{\"id\": \"%s\", \"of\": {\"kind\": \"%s\", \"shape\": \"%s\"}, \"share\": %s, \"sequence\": \"%s\"}\n", $1, $3, $5, $4, $2 }' \
+    p.csv >p.jsonl
+{ echo '['; sed '$!s/$/,/' p.jsonl; echo ']'; } >p.json
 # prepare NAME ARGUMENTS...
 prepare()
 {
@@ -33,10 +36,18 @@ for kind in "class kind" "number share" "token shape"; do
     prepare "$1" --labels "$2" --label-kind "$1" --split train:0.75,valid:0.25 p.csv
     check "$1: prepared" test $? -eq 0
     "$CISTRON" prepare --tokenizer esm2 --labels "$2" --label-kind "$1" --split train:0.75,valid:0.25 -o "$1.fa.h5" p.fa >out 2>&1
-    check "$1: FASTA gives the same labels" test "$(sed -n 's/.*checksum //p' out)" = \
+    checksums=$(sed -n 's/.*checksum //p' out)
+    check "$1: FASTA gives the same labels" test "$checksums" = \
         "$("$CISTRON" prepare --force --tokenizer esm2 --field sequence --labels "$2" --label-kind "$1" --split train:0.75,valid:0.25 -o "$1.h5" p.csv | sed -n 's/.*checksum //p')"
     "$CISTRON" inspect --verify "$1.train.h5" >out 2>&1
     check "$1: verified" test $? -eq 0
+    label=of.$2 # of nested objects; a number's name is stored
+    [ "$1" = number ] && label=$2
+    for form in jsonl json; do
+        "$CISTRON" prepare --force --tokenizer esm2 --field sequence --labels "$label" --label-kind "$1" \
+            --split train:0.75,valid:0.25 -o "$1.$form.h5" p.$form >out 2>&1
+        check "$1: $form gives the same labels" test "$(sed -n 's/.*checksum //p' out)" = "$checksums"
+    done
 done
 prepare plain --split train:0.75,valid:0.25 p.csv
 prepare named --labels kind --classes greasy,basic,acid p.csv
@@ -71,8 +82,14 @@ bad "no column" "has no column \"colour\" (--labels or --split-column). It has: 
 bad "a kind" "--label-kind kind: must be class, number or token" --labels kind --label-kind kind p.csv
 bad "two fields" "must name one field" --labels kind,share p.csv
 bad "Megatron" "--labels: not with --format megatron" --labels kind --format megatron p.csv
-printf '{"sequence": "MKV", "kind": "a"}\n' >some.jsonl
-bad "JSON" "files of format jsonl have no labels" --labels kind some.jsonl
+printf '{"sequence": "MKV", "kind": ["a"]}\n' >some.jsonl
+bad "JSON, an array" 'some.jsonl:1: member "kind" is a label (--labels or --split-column): it must be a string or a' --labels kind some.jsonl
+printf '{"sequence": "MKV", "kind": "a", "kind": "b"}\n' >some.jsonl
+bad "JSON, twice" 'has member "kind" 2 times' --labels kind some.jsonl
+printf '{"sequence": "MKV", "kind": null}\n' >some.jsonl
+bad "JSON, null" "has no label \"kind\"; --skip-bad" --labels kind some.jsonl
+printf '@read\nACDE\n+\nIIII\n' >some.fastq
+bad "FASTQ" "files of format fastq have no labels" --labels kind some.fastq
 
 # -- Training ----------------------------------------------------------------------------------------------------------
 cat >deck.cfg <<END
@@ -218,9 +235,15 @@ for family in bases qwen2 qwen3; do
         output.folder=$family validation.rows=0
     check "$family: from nothing" codes_are 0 1
 done
+for head in sequence:class token:token; do
+    cp ${head#*:}.train.h5 esmc_${head%:*}.train.h5 && cp ${head#*:}.valid.h5 esmc_${head%:*}.valid.h5
+    ranks 1 train deck.cfg model.family=esmc model.layers=2 model.hidden=32 model.ffn=64 model.heads=4 model.head=${head%:*} \
+        model.num_labels=3 data.train=${head#*:}.train.h5 data.valid=${head#*:}.valid.h5 output.folder=esmc_${head%:*} validation.rows=0
+    check "esmc, ${head%:*}: from nothing" codes_are 0 1
+done
 python=$(transformers_python)
 compared=0
-for kind in class number token bases qwen2 qwen3; do
+for kind in class number token bases qwen2 qwen3 esmc_sequence esmc_token; do
     "$CISTRON" export --checkpoint $kind -o hf_$kind >out 2>&1
     check "$kind: exported" test $? -eq 0
     "$CISTRON" import hf_$kind -o hf_$kind.h5 >out 2>&1
@@ -235,7 +258,7 @@ for kind in class number token bases qwen2 qwen3; do
     [ $code -eq 0 ] || sed 's/^/    | /' python.out >&2
     check "$kind: transformers has the same loss and metrics" test $code -eq 0
 done
-[ $compared -eq 6 ] || echo "not compared with transformers: $(tail -n 1 python.out)"
+[ $compared -eq 8 ] || echo "not compared with transformers: $(tail -n 1 python.out)"
 sed 's/"classifier.out_proj.bias"/"classifier.out_proj.tilt"/' hf_class/model.safetensors >half.safetensors
 cp -r hf_class half_hf && cp half.safetensors half_hf/model.safetensors
 # no TEXT SAYS ARGUMENTS...

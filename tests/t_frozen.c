@@ -1,9 +1,10 @@
-/* Training with a frozen trunk, and with LoRA. With a frozen trunk the head has the losses and gradients, to the bit,
- * of a training of everything, until an update. No frozen weight changes; frozen units have no remainders, gradients or
- * moments, and a frozen trunk no backward. Every sharding level, tensor, context and pipeline ranks, bf16, 8 bits,
- * offload, recompute and replays give the training of one rank. A checkpoint has no moments of frozen units, continues
- * to the bit, and does not become a training of everything. Injected faults: lost sums of gradients, and a gather of
- * frozen weights that is lost.
+/* Training with a frozen trunk, and with LoRA and its dropout. With a frozen trunk the head has the losses and
+ * gradients, to the bit, of a training of everything, until an update. No frozen weight changes; frozen units have no
+ * remainders, gradients or moments, and their weights are gathered once; a frozen trunk has no backward, and with LoRA
+ * the first block computes no gradient of its input. Every sharding level, tensor, context and pipeline ranks, bf16, 8
+ * bits, offload, recompute and replays give the training of one rank. A checkpoint has no moments of frozen units,
+ * continues to the bit, and does not become a training of everything. Injected faults: lost sums of gradients, and a
+ * gather of frozen weights that is lost.
  *
  * ranks: 4 */
 #include "checkpoints.h"
@@ -22,15 +23,19 @@ static struct form freezing(struct form form)
 {
     form.frozen = !adapts;
     form.adapted = adapts;
+    form.dropout = adapts ? 0.25 : 0;
     return form;
 }
 
 /* -- One rank ----------------------------------------------------------------------------------------------------- */
 
+static int norms; /* backwards of norms */
+
 /* Launches that only a backward of blocks has, and with LoRA of the embedding. */
 static void count_backward(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
 {
     *(int *)wrapper->self += (op == OP_ATTENTION_BACKWARD && !adapts) || op == OP_EMBEDDING_BACKWARD;
+    norms += op == OP_RMSNORM_BACKWARD;
     wrapper_pass(wrapper, stream, op, args);
 }
 
@@ -90,9 +95,12 @@ static void test_one(enum toy_kind kind, enum dtype compute)
     team_create(&all, self, cpu, &layout, &form);
     check_memory(&frozen);
     gather_weights(&frozen, &before);
+    norms = 0;
     struct run_outcome of_frozen = team_train(&frozen), of_all = team_train(&all);
     gather_weights(&frozen, &after);
     CHECK(backwards == 0);
+    if (adapts && kind == TOY_LLAMA) /* two in each block, but one in the first; and the head's */
+        CHECK(norms == TEAM_STEPS * form.micro_batches * 2 * (int)frozen.toy.model.settings.layers);
     CHECK(adapts || (of_frozen.losses[0] == of_all.losses[0] && of_frozen.norms[0] < of_all.norms[0]));
     CHECK(adapts || same_units(&frozen.whole, of_frozen.first, of_all.first, true));
     CHECK(same_units(&frozen.whole, before, after, false) && !same_units(&frozen.whole, before, after, true));
@@ -165,10 +173,11 @@ static void test_others(void)
 /* The MLP in slices of tokens gives the same training with adapters. */
 static void test_slices(void)
 {
-    struct form form = {.kind = TOY_LLAMA, .packed = true, .micro_batches = 2, .slots = 1, .adapted = true};
+    struct form form = {
+        .kind = TOY_LLAMA, .packed = true, .micro_batches = 2, .slots = 1, .adapted = true, .dropout = 0.25};
     const struct layout layout = {.context = 1, .shard = 2, .sharding.level = SHARD_GRADIENTS};
     struct run_outcome alone = train_alone(world, cpu, &form, false);
-    form.mlp_tokens = 40;
+    form.mlp_tokens = 20;
     CHECK(is_equal(cpu, &layout, &form, &alone, true));
     outcome_destroy(&alone);
 }
@@ -189,6 +198,36 @@ static void test_rounding(void)
         CHECK(is_equal(cpu, &others[LENGTH(others) - 1], &form, &alone, true));
         outcome_destroy(&alone);
     }
+}
+
+static void count_gathered(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
+{
+    if (op == OP_ALL_GATHER)
+        *(int64_t *)wrapper->self += tensor_count(&((const struct all_gather_args *)args)->out);
+    wrapper_pass(wrapper, stream, op, args);
+}
+
+/* Whole frozen weights are gathered once, trained ones after each update too. */
+static void test_gathers(void)
+{
+    const struct form form = freezing((struct form){.kind = TOY_LLAMA, .packed = true, .micro_batches = 2, .slots = 1});
+    const struct layout layout = {.context = 1, .shard = 4, .sharding.level = SHARD_OPTIMIZER};
+    int64_t gathered = 0, all = 0, trained = 0;
+    struct wrapper wrapper;
+    struct team team;
+    wrapper_create(&wrapper, cpu, count_gathered, &gathered);
+    team_create(&team, world, &wrapper.executor, &layout, &form);
+    gathered = 0;
+    for (int step = 0; step < TEAM_STEPS; step++)
+        team_step(&team, step);
+    for (int u = 0; u < team.toy.model.unit_count; u++) {
+        const struct unit *unit = &team.toy.model.units[u];
+        const int64_t padded = unit_aligned((unit_elements(unit) + 3) / 4) * 4;
+        all += padded;
+        trained += unit->frozen ? 0 : padded;
+    }
+    CHECK(trained > 0 && gathered == all + (TEAM_STEPS - 1) * trained);
+    team_destroy(&team);
 }
 
 /* -- Faults ------------------------------------------------------------------------------------------------------- */
@@ -286,6 +325,7 @@ int main(int argc, char **argv)
         test_shardings();
         test_others();
         test_rounding();
+        test_gathers();
         test_faults();
         test_files(DTYPE_F32);
         test_files(DTYPE_BF16);

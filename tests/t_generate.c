@@ -191,11 +191,11 @@ static struct run_outcome compare(struct pair *p, int64_t call_tokens)
     return o;
 }
 
-static struct run_outcome run(struct executor *executor, enum dtype compute, bool tied, int64_t call_tokens,
+static struct run_outcome run(struct executor *executor, enum dtype compute, enum toy_kind kind, int64_t call_tokens,
                               enum fault fault)
 {
     struct pair p;
-    struct model_settings settings = toy_settings(tied ? TOY_LLAMA_TIED : TOY_LLAMA);
+    struct model_settings settings = toy_settings(kind);
     pair_create(&p, executor, &settings, compute, call_tokens, 1, fault);
     struct run_outcome o = compare(&p, call_tokens);
     CHECK(p.planter.scatters > 0);
@@ -207,19 +207,21 @@ static void test_cache(struct executor *cpu, struct executor *reference)
 {
     static const char *const names[FAULTS] = {"none",        "offset 0",          "offset one larger",
                                               "a stale row", "rows one too late", "last key cut off"};
+    static const enum toy_kind kinds[3] = {TOY_LLAMA, TOY_LLAMA_TIED, TOY_MISTRAL /* a sliding window */};
     const double bound = 1e-5; /* fp32, as the golden logits; the two ways sum in other orders */
     for (int64_t call_tokens = 1; call_tokens <= 32; call_tokens = call_tokens < 4 ? call_tokens + 1 : 2 * call_tokens)
-        for (int tied = 0; tied <= 1; tied++) {
-            struct run_outcome o = run(cpu, DTYPE_F32, tied, call_tokens, NONE);
+        for (int k = 0; k < 3; k++) {
+            struct run_outcome o = run(cpu, DTYPE_F32, kinds[k], call_tokens, NONE);
             printf("calls of %lld: %.2e\n", (long long)call_tokens, o.worst);
             CHECK(o.worst <= bound && o.different == 0);
         }
-    struct run_outcome oracle = run(reference, DTYPE_F32, false, 7, NONE), bf16 = run(cpu, DTYPE_BF16, false, 7, NONE);
+    struct run_outcome oracle = run(reference, DTYPE_F32, TOY_LLAMA, 7, NONE);
+    struct run_outcome bf16 = run(cpu, DTYPE_BF16, TOY_LLAMA, 7, NONE);
     printf("oracle %.2e, bf16 %.2e\n", oracle.worst, bf16.worst);
     CHECK(oracle.worst <= bound && oracle.different == 0);
     CHECK(bf16.worst <= 2e-2);
     for (int fault = OFFSET_FORGOTTEN; fault < FAULTS; fault++) {
-        struct run_outcome o = run(cpu, DTYPE_F32, false, 5, (enum fault)fault);
+        struct run_outcome o = run(cpu, DTYPE_F32, TOY_LLAMA, 5, (enum fault)fault);
         printf("    %-18s %.2e, %d other choices\n", names[fault], o.worst, o.different);
         CHECK(!(o.worst <= 10 * bound));
     }

@@ -25,9 +25,11 @@ static const char *const cases[] = {"llama_gqa_padded",
                                     "llama_mha_packed",
                                     "llama_biased",
                                     "qwen2_packed",
+                                    "qwen2_window_padded",
                                     "qwen3_packed",
                                     "qwen3_yarn_padded",
                                     "llama_linear_packed",
+                                    "mistral_packed",
                                     "mixtral_packed",
                                     "esm2_padded",
                                     "esm2_packed",
@@ -35,10 +37,13 @@ static const char *const cases[] = {"llama_gqa_padded",
                                     "esm2_pad",
                                     "amplify_packed",
                                     "amplify_pad",
+                                    "esmc_packed",
+                                    "esmc_pad",
                                     "llama_lora",
                                     "llama_lora_tied",
                                     "esm2_lora",
-                                    "amplify_lora"};
+                                    "amplify_lora",
+                                    "amplify_lora_dropout"};
 enum { CASES = sizeof cases / sizeof cases[0] };
 
 struct bounds {
@@ -58,6 +63,7 @@ enum mutation {
     SOFTMAX_SCALE,
     KV_MAP,
     MASK_EDGE,
+    WINDOW_EDGE,
     DIRECTION,
     NORM_EPS,
     NO_NORM_BIAS,
@@ -65,6 +71,8 @@ enum mutation {
     NO_BIAS_GRADIENT,
     NO_DECODER_BIAS,
     NO_HEAD_GAIN,
+    NO_PROJECTION_GAIN,
+    NO_STREAM_FACTOR,
     NO_EXPERT_WEIGHT,
     NO_AUXILIARY,
     NO_ROUTER_GRADIENT,
@@ -77,6 +85,8 @@ enum mutation {
     NO_FACTOR,
     NO_ADAPTER,
     NO_ADAPTER_GRADIENT,
+    NO_DROPOUT,
+    OTHER_DROPOUT,
     MUTATIONS
 };
 static const char *const mutation_names[MUTATIONS] = {"none",
@@ -86,6 +96,7 @@ static const char *const mutation_names[MUTATIONS] = {"none",
                                                       "softmax scale x 1.01",
                                                       "kv-head map shifted",
                                                       "mask edge off by one",
+                                                      "sliding window off by one",
                                                       "causal or not",
                                                       "norm eps doubled",
                                                       "norm bias left out",
@@ -93,6 +104,8 @@ static const char *const mutation_names[MUTATIONS] = {"none",
                                                       "bias gradient left out",
                                                       "decoder bias left out",
                                                       "gains of q and k left out",
+                                                      "gains of projections left out",
+                                                      "factor of the stream left out",
                                                       "experts' weights left out",
                                                       "auxiliary loss left out",
                                                       "router not trained",
@@ -104,7 +117,9 @@ static const char *const mutation_names[MUTATIONS] = {"none",
                                                       "padding trained",
                                                       "LoRA's factor left out",
                                                       "adapters left out",
-                                                      "adapters in dx left out"};
+                                                      "adapters in dx left out",
+                                                      "dropout left out",
+                                                      "another dropout in dx"};
 
 struct planted {
     enum mutation mutation;
@@ -116,8 +131,10 @@ static void mutate_attention(struct attention_forward_args *a, enum mutation mut
     static int32_t numbers[64];
     if (mutation == SOFTMAX_SCALE)
         a->scale *= 1.01f;
+    if (mutation == WINDOW_EDGE && a->window > 0)
+        a->window++;
     if (mutation == DIRECTION)
-        a->causal = !a->causal;
+        a->causal = !a->causal, a->window = 0;
     if (mutation == KV_MAP) /* every key head is its right neighbour, the last one the first value head */
         a->k.data = tensor_at(&a->k, 0, a->head_dim);
     if (mutation == MASK_EDGE) { /* one key too many where attention is causal, elsewhere one too few */
@@ -156,6 +173,7 @@ static void mutate(struct wrapper *wrapper, struct stream *stream, enum op op, c
         struct combine_forward_args combine;
         struct gelu_forward_args gelu;
         struct gelu_backward_args gelu_backward;
+        struct dropout_args dropout;
     } a;
     static const float zeros[2048];
     if (op_info(op)->args_bytes > sizeof a) {
@@ -163,12 +181,16 @@ static void mutate(struct wrapper *wrapper, struct stream *stream, enum op op, c
         return;
     }
     memcpy(&a, args, op_info(op)->args_bytes);
-    if (op == OP_MULTIPLY && mutation == NO_FACTOR)
+    if (op == OP_MULTIPLY && (mutation == NO_FACTOR || mutation == NO_STREAM_FACTOR))
         return;
     /* only adapters add a product to a tensor: to outputs of B transposed, and to input gradients */
     if (op == OP_GEMM && a.gemm.c.data == a.gemm.d.data &&
         mutation == (a.gemm.transpose_b ? NO_ADAPTER : NO_ADAPTER_GRADIENT))
         return;
+    if (op == OP_DROPOUT && mutation == NO_DROPOUT)
+        a.dropout.probability = 1e-12;
+    if (op == OP_DROPOUT && mutation == OTHER_DROPOUT)
+        a.dropout.salt += a.dropout.accumulate;
     if (op == OP_ROPE && mutation == NO_ROPE)
         return;
     if (op == OP_ROPE && mutation == ROPE_FORM)
@@ -187,7 +209,10 @@ static void mutate(struct wrapper *wrapper, struct stream *stream, enum op op, c
         a.route_backward.d_weights.data = (void *)zeros;
     if (op == OP_LAYERNORM_FORWARD && mutation == NORM_EPS)
         a.layernorm.eps *= 2;
-    if (op == OP_LAYERNORM_FORWARD && mutation == NO_NORM_BIAS)
+    /* queries and keys are columns of wider rows */
+    if (op == OP_LAYERNORM_FORWARD && mutation == NO_PROJECTION_GAIN && a.layernorm.x.stride > a.layernorm.x.cols)
+        a.layernorm.one_plus = true, a.layernorm.weight.data = (void *)zeros;
+    if (op == OP_LAYERNORM_FORWARD && mutation == NO_NORM_BIAS && tensor_present(&a.layernorm.bias))
         a.layernorm.bias.data = (void *)zeros;
     if (op == OP_ATTENTION_FORWARD)
         mutate_attention(&a.attention, mutation);
@@ -399,7 +424,9 @@ static bool reads_padding(const struct batch *b, int64_t padding)
 static bool applies(const struct golden *g, enum mutation mutation)
 {
     const struct family *family = g->settings.family;
-    const bool of_adapters = mutation >= NO_FACTOR;
+    const bool of_adapters = mutation >= NO_FACTOR, drops = g->settings.lora.dropout > 0;
+    if (mutation >= NO_DROPOUT || (mutation == NO_ADAPTER_GRADIENT && drops)) /* dropout adds it, not a product */
+        return mutation >= NO_DROPOUT && drops;
     if (of_adapters || g->settings.lora.rank > 0) /* the other mutations have models without adapters */
         return of_adapters && g->settings.lora.rank > 0;
     switch (mutation) {
@@ -407,6 +434,8 @@ static bool applies(const struct golden *g, enum mutation mutation)
         return g->settings.rope.factor > 1;
     case KV_MAP:
         return g->settings.kv_heads < g->settings.heads;
+    case WINDOW_EDGE:
+        return model_has_window(&g->settings);
     case NO_NORM_BIAS:
         return family->layer_norm;
     case NO_BIAS:
@@ -415,7 +444,11 @@ static bool applies(const struct golden *g, enum mutation mutation)
     case NO_DECODER_BIAS:
         return family->decoder_bias;
     case NO_HEAD_GAIN:
-        return family->names.q_norm != NULL;
+        return family->names.q_norm != NULL && !family->whole_qk_norm;
+    case NO_PROJECTION_GAIN:
+        return family->whole_qk_norm;
+    case NO_STREAM_FACTOR:
+        return family->scaled_residual;
     case NO_EXPERT_WEIGHT:
     case NO_AUXILIARY:
     case NO_ROUTER_GRADIENT:

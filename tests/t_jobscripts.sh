@@ -10,6 +10,17 @@ here=$CISTRON
 check "the program knows their folder" test "$("$CISTRON" jobscripts)" -ef "$scripts"
 check "the program prints all keys of a deck, with those of the command line" \
     test "$("$CISTRON" deck quickstart.cfg output.folder=x | grep -c '^    folder = "x";$\|^    steps = [0-9]*;$')" -eq 2
+"$CISTRON" jobscripts --list >out
+for script in "$scripts"/*; do
+    if [ -x "$script" ]; then check "${script##*/} is listed" grep -q "^${script##*/} *[A-Z][^:,]* [^:]*[^:,]$" out; fi
+done
+check "files that are not scripts are not listed" test "$(wc -l <out)" -eq "$(find "$scripts" -maxdepth 1 -type f -executable | wc -l)"
+check "a script is printed" cmp <("$CISTRON" jobscripts train.pbs) "$scripts/train.pbs"
+for name in nowhere.slurm ../input/quickstart.cfg; do
+    "$CISTRON" jobscripts $name >out 2>&1
+    check "$name is not a script: exit code 2" test $? -eq 2
+    check "$name is not a script: is said" says "cistron: $name is not a job script of "
+done
 "$CISTRON" deck --markdown quickstart.cfg >out 2>&1
 check "a deck as Markdown: exit code 2" test $? -eq 2
 
@@ -24,7 +35,7 @@ done
 mkdir bin spool
 cat >bin/cistron <<END
 #!/bin/sh
-[ "\$1" = jobscripts ] && exec "$here" jobscripts
+[ "\$1" = jobscripts ] && exec "$here" "\$@"
 case \$1 in inspect | deck) exec "$here" "\$@" ;; esac
 printf '%s|' "cores \$(ulimit -c)" "threads \$OMP_NUM_THREADS" "nccl \$NCCL_DEBUG" "gpus \${SLURM_GPUS_PER_NODE:-} \${SLURM_GPUS_PER_TASK:-}" \
     cistron "\$@"
@@ -66,6 +77,23 @@ check "what the user sets stays" grep -qF "threads 3|nccl INFO|" \
     <<<"$(given "OMP_NUM_THREADS=3 NCCL_DEBUG=INFO" "$scripts/train.slurm" x)"
 check "a wrapper stands before the program" grep -qF "wrapped by 7|cores" \
     <<<"$(CISTRON_WRAPPER="wrapped 7" given A=1 "$scripts/train.slurm" x)"
+check "a program of several words, as in a container" grep -qF "|--bind-to|core|env|IMAGE=1|cores 0|threads 4|" \
+    <<<"$(CISTRON="env IMAGE=1 $CISTRON" given A=1 "$scripts/train.slurm" x)"
+# pyxis: srun starts each command in a container
+cat >bin/pyxis <<'END'
+#!/bin/bash
+case $* in *"cistron train "*) ;; *) while [[ $1 != */cistron ]]; do shift; done && exec "$@" ;; esac
+exec "$0.words" "$@"
+END
+mv bin/srun bin/srun.words && mv bin/pyxis bin/srun && chmod +x bin/srun
+pyxis="srun --nodes=1 --ntasks=1 --overlap --container-image=i.sqsh --container-mounts=/d:/d $CISTRON"
+check "pyxis: the ranks' srun has its options, once" grep -qF -- \
+    "--ntasks=16|--cpus-per-task=12|--cpu-bind=cores|--distribution=block:block|--container-image=i.sqsh|--container-mounts=/d:/d|cores" \
+    <<<"$(CISTRON=$pyxis given "$node CISTRON_LAUNCHER=srun" "$scripts/train.slurm" x)"
+CISTRON=$pyxis given "$node CISTRON_LAUNCHER=mpirun" "$scripts/train.slurm" x >out
+check "pyxis under mpirun: exit code 2" test $? -eq 2
+check "pyxis under mpirun: is said" says "srun starts the program, so CISTRON_LAUNCHER must be srun"
+mv bin/srun.words bin/srun
 check "%a outside an array" grep -qF "|a%a-%a|" <<<"$(given A=1 "$scripts/train.slurm" x a%a-%a)"
 check "%a in an array" grep -qF "|a7-7|" <<<"$(given SLURM_ARRAY_TASK_ID=7 "$scripts/train.slurm" x a%a-%a)"
 given CISTRON_LAUNCHER=mpiexec "$scripts/train.slurm" x >out
@@ -217,7 +245,7 @@ for script in "$scripts"/*.slurm; do
         test "$(grep -cE '^#SBATCH (.* )?--(signal=B:USR1@[0-9]{3}|requeue --open-mode=append --output=%x-%(j|A_%a).out)$' \
             "$script")" -eq 2
     check "${script##*/}: ends where what it shares is not found" \
-        grep -qxF '. "$("${CISTRON:-cistron}" jobscripts)/common.sh" || exit 1' "$script"
+        grep -qxF 'eval "$(${CISTRON:-cistron} jobscripts common.sh || echo exit 1)"' "$script"
     check "${script##*/}: is installed" grep -qF "jobscripts/${script##*/}" "$scripts/Makefile.am"
 done
 check "sbatch's numbers win" grep -qF -- "--ranks|16|--ranks-per-node|8|" \

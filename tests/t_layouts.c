@@ -92,6 +92,7 @@ enum axis {
     NUMBERS,
     MEMORY,
     REPLAYS,
+    MUON,
     TENSOR,
     PIPELINE,
     AXES
@@ -108,6 +109,7 @@ static const int axis_values[AXES] = {LENGTH(sizes),
                                       LENGTH(micro_batches),
                                       LENGTH(numbers),
                                       LENGTH(memories),
+                                      2,
                                       2,
                                       LENGTH(tensors),
                                       LENGTH(pipelines)};
@@ -172,7 +174,8 @@ static struct form form_of(const struct trial_case *c)
                          .recompute = memories[c->at[MEMORY]].recompute,
                          .slots = memories[c->at[MEMORY]].slots,
                          .split_backward = memories[c->at[MEMORY]].split,
-                         .replays = c->at[REPLAYS] == 1};
+                         .replays = c->at[REPLAYS] == 1,
+                         .muon = c->at[MUON] == 1};
 }
 
 /* Is there such a layout? What does not matter in it has its first value. */

@@ -228,6 +228,13 @@ static void test_assignment(void)
     }
 }
 
+/* Twice the pairs, but for the diagonal: 5 tokens that see 2 each have 5 * 2 - 1 pairs, of 25 without a window. */
+static void test_cost(void)
+{
+    CHECK(balance_cost(5, 0) == 25 && balance_cost(5, 5) == 25 && balance_cost(5, 9) == 25);
+    CHECK(balance_cost(5, 2) == 25 - 9 && balance_cost(5, 1) == 9);
+}
+
 static double cost_of(const struct batch *batch)
 {
     double cost = 0;
@@ -381,6 +388,7 @@ int main(void)
     test_random();
     test_numbers(texts.first);
     test_assignment();
+    test_cost();
     for (int ranks = 1; ranks <= 4; ranks++) {
         for (int64_t micro_rows = 1; micro_rows <= 3; micro_rows++)
             test_balance(ranks, micro_rows);

@@ -7,7 +7,7 @@ root=${abs_top_srcdir:-$(cd "$(dirname "$0")/.." && pwd)}
 
 # Terms that one word says: of machine learning, parallel programming, or this program's own glossary.
 terms="attention batch bpe budget comm command cpu deck dtype embedding engine event executor family estimate
-    gradient grid group inference lifetime linear model nfc norm nvml offload op operand optimizer panels parameter
+    gradient grid group inference lifetime linear model muon nfc norm nvml offload op operand optimizer panels parameter
     precision profiler prometheus prompt prompts quantization recompute rectangle safetensors sampling scaling schedule
     segment session setup sharding sigmoid snapshot straggler stream tensor tensorboard thrift throughput timer tokenizer unit
     view weight angles sides square constant turn execution"

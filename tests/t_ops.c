@@ -300,6 +300,137 @@ static void test_adamw(void)
         }
 }
 
+static void test_affine(void)
+{
+    for (int64_t t = 0; t < COUNT(lengths); t++)
+        for (int type = 0; type < 2; type++)
+            for (int kind = 0; kind < 4; kind++) { /* alone, with a norm, with a norm of 0, with a diagonal, in place */
+                const int64_t rows = lengths[t], cols = kind == 3 ? rows : rows + 5;
+                struct trial *trial =
+                    trial_create("affine T %d %s, kind %d", (int)rows, dtype_name(storage[type]), kind);
+                struct affine_args args = {.from = trial_matrix(trial, storage[type], rows, cols, kind == 1, 2.0),
+                                           .factor = -1.25,
+                                           .diagonal = kind == 3 ? 3.4445 : 0,
+                                           .eps = 1e-3};
+                args.to = kind == 3 ? args.from : trial_matrix(trial, storage[type], rows, cols, kind == 0, 1.0);
+                if (kind == 1 || kind == 2) {
+                    args.squares = trial_empty(trial, DTYPE_F64, 1, 1);
+                    reference_store(&args.squares, 0, 0, kind == 1 ? 7.0 : 0.0);
+                }
+                struct affine_args mistaken = args;
+                mistaken.factor = -1.27;
+                if (kind < 2 || type == 0) /* bf16 of 0 and of a sum's diagonal may hide it */
+                    check_noticed(trial, OP_AFFINE, &args, &mistaken);
+                mistaken = args;
+                mistaken.diagonal = kind == 3 ? 3.5 : 0;
+                mistaken.eps = 2e-3;
+                if (kind > 1 && type == 0)
+                    check_noticed(trial, OP_AFFINE, &args, &mistaken);
+                check_op(trial, OP_AFFINE, &args);
+            }
+}
+
+static const int64_t muon_counts[5] = {1, 7, 64, 129, 40001};
+
+/* skipped: the scale is NaN. */
+static void test_momentum(bool nesterov, bool skipped)
+{
+    for (int64_t c = 0; c < COUNT(muon_counts); c++)
+        for (int kind = 0; kind < 4; kind++) { /* all in f32, a bf16 update, and a bf16 gradient, all bf16 */
+            struct trial *trial =
+                trial_create("momentum n %d, kind %d, nesterov %d", (int)muon_counts[c], kind, nesterov);
+            struct momentum_args args = {.gradient = trial_normal(trial, storage[kind / 2], 1, muon_counts[c], 50.0),
+                                         .m = trial_normal(trial, storage[kind / 3], 1, muon_counts[c], 0.5),
+                                         .update = trial_empty(trial, storage[kind > 0], 1, muon_counts[c]),
+                                         .scale = trial_empty(trial, DTYPE_F32, 1, 1),
+                                         .momentum = 0.9f,
+                                         .nesterov = nesterov};
+            reference_store(&args.scale, 0, 0, skipped ? NAN : 0.02);
+            struct momentum_args mistaken = args;
+            mistaken.nesterov = !nesterov;
+            if (!skipped)
+                check_noticed(trial, OP_MOMENTUM, &args, &mistaken);
+            mistaken = args;
+            mistaken.momentum = 0.95;
+            if (!skipped && muon_counts[c] > 1)
+                check_noticed(trial, OP_MOMENTUM, &args, &mistaken);
+            check_op(trial, OP_MOMENTUM, &args);
+        }
+}
+
+static void test_muon(void)
+{
+    for (int64_t c = 0; c < COUNT(muon_counts); c++)
+        for (int kind = 0; kind < 4; kind++) { /* all in f32, a weight in halves with a bf16 update, bf16, skipped */
+            struct trial *trial = trial_create("muon n %d, kind %d", (int)muon_counts[c], kind);
+            struct muon_args args = {.weight =
+                                         trial_normal(trial, storage[kind == 1 || kind == 2], 1, muon_counts[c], 1.0),
+                                     .update = trial_normal(trial, storage[kind > 0], 1, muon_counts[c], 1.0),
+                                     .rate = trial_empty(trial, DTYPE_F32, 1, 1),
+                                     .scale = trial_empty(trial, DTYPE_F32, 1, 1),
+                                     .lr_factor = 2.0,
+                                     .weight_decay = 0.1,
+                                     .adjustment = 3.0};
+            if (kind == 1)
+                args.low = trial_normal(trial, DTYPE_I16, 1, muon_counts[c], 8000.0);
+            reference_store(&args.rate, 0, 0, 0.05);
+            reference_store(&args.scale, 0, 0, kind == 3 ? NAN : 0.02);
+            struct muon_args mistaken = args;
+            mistaken.weight_decay = 0.101;
+            if (kind == 0)
+                check_noticed(trial, OP_MUON, &args, &mistaken);
+            mistaken = args;
+            mistaken.adjustment = 3.01;
+            if (kind == 0)
+                check_noticed(trial, OP_MUON, &args, &mistaken);
+            check_op(trial, OP_MUON, &args);
+        }
+}
+
+/* A weight in halves goes the way of a whole one, to the bit. */
+static void test_muon_halves(struct executor *executor)
+{
+    enum { COUNT_OF_NUMBERS = 40001, WHOLE = 0, UPDATE, RATE, SCALE, HIGH, LOW, JOINED, TENSORS };
+    struct stream stream = {.executor = executor};
+    struct tensor at[TENSORS], drawn[2], host[2];
+    struct trial *trial = trial_create("muon in halves");
+    for (int i = 0; i < TENSORS; i++) {
+        const enum dtype dtype = i == HIGH ? DTYPE_BF16 : i == LOW ? DTYPE_I16 : DTYPE_F32;
+        const int64_t count = i == RATE || i == SCALE ? 1 : COUNT_OF_NUMBERS;
+        at[i] =
+            tensor_vector(executor->class->allocate(executor, count * dtype_size(dtype), MEMORY_DEVICE), dtype, count);
+    }
+    for (int i = WHOLE; i <= UPDATE; i++) {
+        drawn[i] = trial_normal(trial, DTYPE_F32, 1, COUNT_OF_NUMBERS, 1.0);
+        LAUNCH(&stream, COPY, copy, .from = drawn[i], .to = at[i]);
+    }
+    LAUNCH(&stream, FILL, fill, .x = at[RATE], .value = 0.05);
+    LAUNCH(&stream, FILL, fill, .x = at[SCALE], .value = 1);
+    LAUNCH(&stream, SPLIT, split, .from = at[WHOLE], .high = at[HIGH], .low = at[LOW]);
+    struct muon_args args = {.weight = at[WHOLE],
+                             .update = at[UPDATE],
+                             .rate = at[RATE],
+                             .scale = at[SCALE],
+                             .lr_factor = 1,
+                             .weight_decay = 0.1,
+                             .adjustment = 0.7};
+    launch(&stream, OP_MUON, &args);
+    args.weight = at[HIGH];
+    args.low = at[LOW];
+    launch(&stream, OP_MUON, &args);
+    LAUNCH(&stream, JOIN, join, .high = at[HIGH], .low = at[LOW], .to = at[JOINED]);
+    for (int i = 0; i < 2; i++) {
+        host[i] = trial_empty(trial, DTYPE_F32, 1, COUNT_OF_NUMBERS);
+        LAUNCH(&stream, COPY, copy, .from = at[i == 0 ? WHOLE : JOINED], .to = host[i]);
+    }
+    stream_synchronize(&stream);
+    CHECK(memcmp(host[0].data, host[1].data, COUNT_OF_NUMBERS * sizeof(float)) == 0);
+    CHECK(memcmp(host[0].data, drawn[WHOLE].data, COUNT_OF_NUMBERS * sizeof(float)) != 0);
+    for (int i = 0; i < TENSORS; i++)
+        executor->class->release(executor, at[i].data, MEMORY_DEVICE);
+    trial_destroy(trial);
+}
+
 /* A weight in halves goes the way of a whole one, to the bit. */
 static void test_adamw_halves(struct executor *executor)
 {
@@ -497,6 +628,20 @@ static void test_scatter(enum dtype dtype, int64_t rows, int64_t cols, bool stri
     check_op_exact(trial, OP_SCATTER, &scatter);
 }
 
+static void test_dropout(enum dtype dtype, int64_t rows, int64_t cols, bool strided, bool adds)
+{
+    struct trial *trial =
+        trial_create("dropout T %d %s, strided %d, adds %d", (int)rows, dtype_name(dtype), strided, adds);
+    struct dropout_args dropout = {.x = trial_matrix(trial, dtype, rows, cols, strided, 100.0),
+                                   .keys = trial_draw_integers(trial, rows, 1 << 30),
+                                   .y = trial_matrix(trial, dtype, rows, cols, !strided, 100.0),
+                                   .probability = strided ? 0.1 : 0.5,
+                                   .salt = (uint32_t)(rows + adds),
+                                   .origin = strided ? 4096 : 0,
+                                   .accumulate = adds};
+    check_op(trial, OP_DROPOUT, &dropout);
+}
+
 static void test_moves(void)
 {
     static const enum dtype floats[3] = {DTYPE_F32, DTYPE_BF16, DTYPE_F64};
@@ -523,6 +668,8 @@ static void test_moves(void)
                                                      .factor = strided ? 0.75 : 1.625};
                     check_op(trial, OP_MULTIPLY, &multiply);
                 }
+                for (int adds = 0; adds < 2 && from < 2; adds++)
+                    test_dropout(floats[from], rows, cols, strided, adds);
                 for (int to = 0; to < 2 && from < 2; to++) {
                     trial = trial_create("T %d %s to %s, strided %d", (int)rows, dtype_name(floats[from]),
                                          dtype_name(floats[to]), strided);
@@ -819,9 +966,14 @@ int main(int count, char **arguments)
     test_sum_squares();
     test_gradient_scale();
     test_adamw();
+    test_affine();
+    for (int i = 0; i < 4; i++)
+        test_momentum(i % 2, i / 2);
+    test_muon();
     for (int i = 0; i < executor_count; i++) {
         test_updates(executors[i]);
-        test_adamw_halves(executors[i]), test_adamw_bf16(executors[i]), test_exact(executors[i]);
+        test_adamw_halves(executors[i]), test_muon_halves(executors[i]), test_adamw_bf16(executors[i]),
+            test_exact(executors[i]);
     }
     test_moves();
     test_ties();

@@ -156,6 +156,9 @@ static void test_layernorm_case(enum dtype dtype, int64_t tokens, int64_t hidden
                                              .rstd = trial_empty(trial, DTYPE_F32, 1, tokens),
                                              .eps = 1e-2f,
                                              .one_plus = variant / 4 % 2};
+    const bool biased = variant % 5 > 0;
+    if (!biased)
+        forward.bias = (struct tensor){0};
     shift(&forward.x, mean);
     struct layernorm_forward_args mistaken = forward;
     mistaken.eps *= 2.0f;
@@ -186,6 +189,8 @@ static void test_layernorm_case(enum dtype dtype, int64_t tokens, int64_t hidden
     if (variant % 4 != 3) {
         backward.dweight = trial_normal(trial, DTYPE_F32, 1, hidden, 1.0);
         backward.dbias = trial_normal(trial, DTYPE_F32, 1, hidden, 1.0);
+        if (!biased)
+            backward.dbias = (struct tensor){0};
     }
     if (tensor_present(&backward.dx) && residual == RESIDUAL_SEPARATE)
         backward.residual = trial_matrix(trial, dtype, tokens, hidden, true, 1.0);

@@ -86,7 +86,7 @@ for rank in 0 1 2; do
 done
 wait $job
 check "the launcher ends with 1" test $? -eq 1
-reported=$(grep -o "rank [01]: [a-z_]* number [0-9]* of 3 ranks has not finished on $(uname -n) after [0-9]* s (comm.timeout); missing: rank 2 on $(uname -n)$" "$work/out" | cut -c 1-7)
+reported=$(grep -ao "rank [01]: [a-z_]* number [0-9]* of 3 ranks has not finished on $(uname -n) after [0-9]* s (comm.timeout); missing: rank 2 on $(uname -n)$" "$work/out" | cut -c 1-7)
 check "the collective, its number, the host and the missing rank are told" test -n "$reported"
 check "once by a rank, which both may be" test -z "$(sort <<<"$reported" | uniq -d)"
 check "a request to stop is said to wait" says "a request to stop has to wait too"

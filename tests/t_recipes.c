@@ -282,7 +282,8 @@ static void test_recipe(struct executor *executor, enum toy_kind kind, const str
 
 int main(int count, char **arguments)
 {
-    static const char *const names[TOY_KINDS] = {"llama", "llama, tied", "esm2", "amplify", "qwen", "mixtral"};
+    static const char *const names[TOY_KINDS] = {"llama", "llama, tied", "esm2", "amplify",
+                                                 "qwen",  "mistral",     "esmc", "mixtral"};
     const bool elsewhere = count > 1 && atoi(arguments[1]) == 0; /* faults are planted in host memory */
     const uint64_t seeds = count > 1 && !elsewhere ? (uint64_t)atoi(arguments[1]) : 1;
     struct executor *executor = executor_named(elsewhere ? arguments[1] : "2"), *cpu = cpu_executor_create(2);

@@ -263,7 +263,7 @@ static const int32_t kv_start[5] = {0, 0, 5, 0, 10}, kv_length[5] = {4, 0, 5, 0,
 
 enum { ATTENTION_QUERIES = 12, ATTENTION_KEYS = 12 };
 
-static void test_attention(int64_t heads, int64_t kv_heads, bool causal)
+static void test_attention(int64_t heads, int64_t kv_heads, bool causal, int64_t window)
 {
     const int64_t dim = 3;
     struct attention_segments segments = {integers(5, q_start),
@@ -285,7 +285,7 @@ static void test_attention(int64_t heads, int64_t kv_heads, bool causal)
     struct tensor dv = tensor_columns(&d_fused, (heads + kv_heads) * dim, kv_heads * dim);
     struct tensor o = normal(ATTENTION_QUERIES, heads * dim), lse = normal(heads, ATTENTION_QUERIES);
     struct tensor d_o = normal(ATTENTION_QUERIES, heads * dim);
-    struct attention_forward_args forward = {q, k, v, o, lse, segments, heads, kv_heads, dim, 0.7f, causal};
+    struct attention_forward_args forward = {q, k, v, o, lse, segments, heads, kv_heads, dim, 0.7f, causal, window};
     struct attention_backward_args backward = {.q = q,
                                                .k = k,
                                                .v = v,
@@ -300,7 +300,8 @@ static void test_attention(int64_t heads, int64_t kv_heads, bool causal)
                                                .kv_heads = kv_heads,
                                                .head_dim = dim,
                                                .scale = 0.7f,
-                                               .causal = causal};
+                                               .causal = causal,
+                                               .window = window};
     struct objective f = {.op = OP_ATTENTION_FORWARD, .args = &forward, .output = o, .weight = d_o};
     run(OP_ATTENTION_FORWARD, &forward);
     run(OP_ATTENTION_BACKWARD, &backward);
@@ -308,11 +309,12 @@ static void test_attention(int64_t heads, int64_t kv_heads, bool causal)
     check_gradient("attention, dk", &f, &k, &dk, NULL);
     check_gradient("attention, dv", &f, &v, &dv, NULL);
 
-    /* row 5, the second query of the third slot, written out: it sees keys 5..9 (i + q_offset = 4, or all) */
+    /* row 5, the second query of the third slot, written out: it sees keys 5..9 (i + q_offset = 4, or all), or the
+     * last ones of a window */
     for (int64_t h = 0; h < heads; h++) {
         int64_t g = h * kv_heads / heads;
         double sum = 0.0, first = 0.0;
-        for (int64_t j = 5; j < 10; j++) {
+        for (int64_t j = window > 0 ? 10 - window : 5; j < 10; j++) {
             double s = 0.0;
             for (int64_t c = 0; c < dim; c++)
                 s += reference_load(&q, 5, h * dim + c) * reference_load(&k, j, g * dim + c);
@@ -509,10 +511,11 @@ int main(void)
     }
     test_rope(false);
     test_rope(true);
-    test_attention(1, 1, true);
-    test_attention(4, 2, true);
-    test_attention(4, 2, false);
-    test_attention(3, 1, false);
+    test_attention(1, 1, true, 0);
+    test_attention(4, 2, true, 0);
+    test_attention(4, 2, false, 0);
+    test_attention(3, 1, false, 0);
+    test_attention(4, 2, true, 2);
     test_swiglu();
     test_order();
     test_route(false);

@@ -2,7 +2,7 @@
 # Readers of files that may be damaged run without findings under the address and undefined-behaviour sanitizers, in a
 # build of their own, with 12,000 fuzzed inputs of safetensors.
 . "$abs_top_srcdir/tests/lib.sh"
-programs="tests/t_damage tests/t_data_baseline tests/t_data_records tests/t_data_store tests/t_data_windows tests/t_deck tests/t_parquet tests/t_megatron tests/t_safetensors tests/t_safetensors_writer tests/t_splitter tests/t_tokenizer tests/t_tokenizer_files"
+programs="tests/t_damage tests/t_data_baseline tests/t_data_records tests/t_data_store tests/t_data_windows tests/t_deck tests/t_parquet tests/t_megatron tests/t_safetensors tests/t_safetensors_writer tests/t_splitter tests/t_sentencepiece tests/t_tokenizer tests/t_tokenizer_files"
 fuzzers="records parquet deck side checkpoint store megatron safetensors tokenizer"
 
 CC=$(sed -n 's/^CC = //p' "$abs_top_builddir/Makefile")

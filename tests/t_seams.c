@@ -99,7 +99,7 @@ static void nan_take(struct nan_store *n, struct unit *unit, struct stream *stre
 }
 
 static void nan_begin(struct weight_store *store, struct unit *const *units, int count, struct stream *stream,
-                      bool written)
+                      enum store_written written)
 {
     struct nan_store *n = store->self;
     n->inner->class->begin(n->inner, units, count, stream, written);
@@ -209,8 +209,16 @@ static void nan_destroy(struct weight_store *store)
     memory_free(n->copies);
 }
 
-static const struct store_class nan_class = {nan_begin, nan_acquire, nan_release, nan_open,  nan_close,
-                                             nan_start, nan_end,     nan_wait,    nan_shard, nan_destroy};
+static const struct store_class nan_class = {.begin = nan_begin,
+                                             .acquire = nan_acquire,
+                                             .release = nan_release,
+                                             .gradients_open = nan_open,
+                                             .gradients_close = nan_close,
+                                             .start_transfers = nan_start,
+                                             .end = nan_end,
+                                             .gradients_wait = nan_wait,
+                                             .shard = nan_shard,
+                                             .destroy = nan_destroy};
 
 static void test_store(struct executor *executor, enum toy_kind kind, enum dtype compute, int recipe)
 {

@@ -4,55 +4,26 @@
 # next submission. After a killed rank the job starts the run again on its other node. Arrays, cancelled jobs, GPUs of ranks and sweeps whose cases are jobs are checked.
 . "$abs_top_srcdir/tests/lib.sh"
 PATH=$PATH:/usr/sbin:/sbin # where the daemons lie
-sandbox=$CISTRON_SHARED/slurm/slurm-sandbox.sh
-skip()
-{
-    echo "skipped: $1"
-    exit 77
-}
-
-[ -f "$sandbox" ] || skip "no $sandbox"
 for tool in sbatch srun slurmctld slurmd munged; do
     needs $tool
 done
 unset "${!SLURM_@}" "${!SBATCH_@}" # of a job that this test may run in
-export SB=$work/box NODES=3 CPUS=96 MEM=70000 GPUS=4 # more than there is: Slurm believes it
-
-in_use()
-{
-    (: <"/dev/tcp/127.0.0.1/$1") 2>/dev/null
-}
-PORT=$((20000 + $$ % 115 * 103)) # tests that run side by side have other ports, 103 each
-while in_use $PORT || in_use $((PORT + 100)) || in_use $((PORT + 101)) || in_use $((PORT + 102)); do
-    PORT=$((PORT + 103))
-done
-export PORT
-
+export work
+slurm=$abs_top_srcdir/tests/slurm
+box=$work/box
 chmod 755 "$work" # munged keeps no socket where others could not reach it
 # All is stopped and removed at the end, by a process of its own, which waits for the end of what the test writes to it:
 # so also when the test is killed.
-export work sandbox
 # shellcheck disable=SC2016
-exec {alive}> >(exec setsid bash -c '
-    cat
-    SLURM_CONF=$SB/conf/slurm.conf timeout 10 scancel --quiet --signal=KILL --full --user="$(id -un)"
-    bash "$sandbox" stop
-    for process in /proc/[0-9]*; do # what is left of daemons and jobs
-        grep -aqz -e "^SLURM_CONF=$SB/" -e "^--key-file=$SB/" "$process/environ" "$process/cmdline" &&
-            kill -KILL "${process#/proc/}"
-    done
-    rm -rf "$work"' >/dev/null 2>&1)
+exec {alive}> >(exec setsid bash -c 'cat; "$0" stop "$work/box"; rm -rf "$work"' "$slurm" >/dev/null 2>&1)
 watcher=$!
 trap 'exec {alive}>&-; wait $watcher 2>/dev/null' EXIT
-if ! bash "$sandbox" start >"$work/sandbox" 2>&1 {alive}>&-; then
-    tail -n 5 "$work/sandbox" "$SB"/log/* "$SB"/munge/log 2>/dev/null
-    skip "Slurm's daemons do not start here"
+if ! "$slurm" start "$box" 3 >"$work/start" 2>&1 {alive}>&-; then
+    cat "$work/start"
+    echo "skipped: Slurm's daemons do not start here"
+    exit 77
 fi
-eval "$(bash "$sandbox" env)"
-echo MinJobAge=3600 >>"$SLURM_CONF" # Slurm forgets jobs that ended longer ago than this: five minutes by itself
-sed -i 's/^KillWait=.*/KillWait=30/' "$SLURM_CONF" # what a cancelled job has for its step and its save
-scontrol reconfigure
-[ "$(sinfo --noheader --Node --states=idle | wc -l)" -eq $NODES ] || skip "Slurm's nodes do not come up here"
+eval "$("$slurm" env "$box")"
 
 # the job script calls the mpirun that the program was built with, and Slurm decides who runs where
 launcher_path=${MPIRUN%% *}
@@ -135,14 +106,14 @@ ends()
     await "$1" has_ended "$2"
     state_is "$2" "$3" && return
     scontrol --oneliner show job "$2" | cut -c1-600 | sed 's/^/    | /' >&2
-    grep -hE "JobId=$2\b|\[$2\.|batch job $2 " "$SB"/log/slurm*.log | tail -n 20 | sed 's/^/    | /' >&2
+    grep -hE "JobId=$2\b|\[$2\.|batch job $2 " "$box"/log/slurm*.log | tail -n 20 | sed 's/^/    | /' >&2
     return 1
 }
 
 # cleared ID: nothing is left of the job's life on the nodes; a step of the next one has the same name
 cleared()
 {
-    ! compgen -G "$SB/spool.*/*_$1.*" >/dev/null && ! compgen -G "$SB/tmp.*/*_$1.*" >/dev/null
+    ! compgen -G "$box/spool.*/*_$1.*" >/dev/null && ! compgen -G "$box/tmp.*/*_$1.*" >/dev/null
 }
 
 last_logged()
@@ -169,10 +140,10 @@ for launcher in $launchers; do
     id[$launcher]=$(CISTRON_LAUNCHER=$launcher submit $launcher "$script" "$limit")
 done
 # The same program, but the job scripts share a file without the trap
-mkdir "$work/no_trap.scripts"
-grep -v "^ *trap .* USR1$" "$scripts/common.sh" >"$work/no_trap.scripts/common.sh"
-check "a trap is taken out" test "$(diff "$scripts/common.sh" "$work/no_trap.scripts/common.sh" | grep -c '^<')" -eq 1
-printf '#!/bin/sh\n[ "$1" = jobscripts ] && exec echo %q\nexec %q "$@"\n' "$work/no_trap.scripts" "$CISTRON" >"$work/no_trap.cistron"
+grep -v "^ *trap .* USR1$" "$scripts/common.sh" >"$work/no_trap.common"
+check "a trap is taken out" test "$(diff "$scripts/common.sh" "$work/no_trap.common" | grep -c '^<')" -eq 1
+printf '#!/bin/sh\n[ "$1 $2" = "jobscripts common.sh" ] && exec cat %q\nexec %q "$@"\n' "$work/no_trap.common" "$CISTRON" \
+    >"$work/no_trap.cistron"
 chmod +x "$work/no_trap.cistron"
 id[no_trap]=$(CISTRON=$work/no_trap.cistron CISTRON_LAUNCHER=mpirun submit no_trap "$script" "$limit")
 
@@ -184,13 +155,13 @@ id[limit]=$(CISTRON_WRAPPER=$slow CISTRON_LAUNCHER=${launchers%% *} submit limit
 # On the third node, of which each is given a part or all: what a rank sees. Slurm's GPUs are stand-ins.
 cat >"$work/probe" <<END
 #!/bin/sh
-[ "\$1" = jobscripts ] && exec "$CISTRON" jobscripts
+[ "\$1" = jobscripts ] && exec "$CISTRON" "\$@"
 echo "rank \${OMPI_COMM_WORLD_RANK:-\$SLURM_PROCID} sees \$CUDA_VISIBLE_DEVICES and runs \$OMP_NUM_THREADS"
 END
 # Of an array the task whose number is the array's own stops early in its first life; no array: the training diverges
 cat >"$work/stops_early" <<END
 #!/bin/sh
-[ "\$1" = jobscripts ] && exec "$CISTRON" jobscripts
+[ "\$1" = jobscripts ] && exec "$CISTRON" "\$@"
 [ "\$SLURM_JOB_ID" = "\$SLURM_ARRAY_JOB_ID" ] && [ "\${SLURM_RESTART_COUNT:-0}" = 0 ] && exit 85
 [ "\${SLURM_ARRAY_TASK_ID:-}" != "" ] || exit 3
 exit 0

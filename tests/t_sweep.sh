@@ -90,6 +90,8 @@ for row in rows[:6]:
     near(number(row, "efficiency"), rates[row["series"], ranks] / rates[row["series"], 1])
     waited, seconds = (sum(line[name] for line in counted) for name in ("data_wait", "seconds"))
     near(number(row, "data_wait"), waited / seconds)
+    near(number(row, "loss (nats)"), done[-1]["mean_loss"]) # of the last tenth of seven steps
+    assert row["validation_loss (nats)"] == ""
     near(number(row, "resident (bytes)"), max(line["memory"] for line in done))
     plan = json.load(open("all/%s/plan.json" % row["case"]))
     assert plan["ranks"] == ranks
@@ -258,6 +260,45 @@ check "one that has failed is not run again by itself" test $code -eq 0 -a -z "$
 check "with the library" grep -q "LD_PRELOAD=$(realpath "$library")'.*free.txt" free/*-2-*/job.sh
 sweep lists/weak.cfg -o free --no-transfers "$work/none.so"
 check "no such library: code" test $code -eq 2
+
+# -- losses ------------------------------------------------------------------------------------------------------------
+genome 3 5000 5000 5000 5000 >g.fa
+"$CISTRON" prepare --tokenizer nucleotide --split train:0.8,valid:0.2 -o g.h5 g.fa >out || exit 1
+cat >rate.cfg <<END
+model = { layers = 1; hidden = 16; ffn = 32; heads = 2; };
+data = { train = "$work/g.train.h5"; valid = "$work/g.valid.h5"; row_tokens = 64; };
+validation = { every = 10; rows = 8; };
+device = { kind = "cpu"; threads = 1; };
+END
+cat >lists/rates.cfg <<'END'
+deck = "../rate.cfg"; steps = 15; warm_up = 5;
+keys : { optimizer : { lr = [1e-5, 1e-2, 1e-3]; }; };
+END
+sweep lists/rates.cfg
+check "learning rates: code" test $code -eq 0
+check "learning rates: cases are named by them" test "$(grep -cE '^rate optimizer.lr=(1e-05|0.01|0.001) ' out)" -eq 3
+cat >losses.py <<'PYTHON'
+import csv, json, re, statistics
+import xml.etree.ElementTree as tree
+rows = list(csv.DictReader(open("rates/results.csv", newline="")))
+for row in rows:
+    lines = [json.loads(line) for line in open("rates/%s/run/log.jsonl" % row["case"])]
+    last = [line["mean_loss"] for line in lines if line["event"] == "step" and line["step"] > 18]
+    validations = [line["loss"] for line in lines if line["event"] == "validation"]
+    assert abs(float(row["loss (nats)"]) - statistics.mean(last)) < 1e-6, (row, last)
+    assert len(validations) == 2 and abs(float(row["validation_loss (nats)"]) - validations[-1]) < 1e-6, (row, validations)
+best = min(rows, key=lambda row: float(row["validation_loss (nats)"]))
+html = "{http://www.w3.org/1999/xhtml}"
+page = tree.parse("rates/report.html").getroot()
+marked = [[cell.text for cell in row] for row in page.iter(html + "tr") if row[3].find(html + "b") is not None]
+assert len(marked) == 1 and marked[0][0] == "rate " + best["varied"], (marked, best)
+svg = "{http://www.w3.org/2000/svg}"
+root = tree.parse("rates/loss.svg").getroot()
+names = [e.text for e in root.iter(svg + "text") if e.get("class") == "legend"]
+assert names[0] == "rate " + best["varied"] and len(names) == 3, names
+assert len(list(root.iter(svg + "path"))) == 3 and len(list(page.iter(svg + "path"))) == 3
+PYTHON
+check "learning rates: table, picture and page have the losses of the logs" python3 losses.py
 
 # -- a batch system ----------------------------------------------------------------------------------------------------
 submit='cp {script} queued.{name}.sh; echo Submitted batch job {nodes}{ranks}{ranks_per_node}'

@@ -208,12 +208,12 @@ static void test_quantized(void)
 /* -- Vectors split and shared -------------------------------------------------------------------------------------- */
 
 /* A Qwen has split biases, and gains of heads whose gradient each rank computes for its own heads; with four ranks two
- * of them have the same key heads. */
-static void test_heads(void)
+ * of them have the same key heads. An ESM C has norms over all heads. */
+static void test_heads(enum toy_kind kind)
 {
     for (int tensor = 2; tensor <= 4; tensor *= 2) {
         const struct layout layout = {.context = 1, .shard = 1, .tensor = tensor};
-        const struct form form = {.kind = TOY_QWEN, .packed = true, .micro_batches = 2, .slots = 1};
+        const struct form form = {.kind = kind, .packed = true, .micro_batches = 2, .slots = 1};
         struct form form_alone = form;
         form_alone.micro_batches *= world->size / tensor;
         struct run_outcome alone = train_alone(world, cpu, &form_alone, false);
@@ -234,7 +234,8 @@ int main(int argc, char **argv)
     cpu->copies = true; /* as devices do, so that sums have scratch */
     test_reading();
     test_quantized();
-    test_heads();
+    test_heads(TOY_QWEN);
+    test_heads(TOY_ESMC);
     cpu->class->destroy(cpu);
     comm_destroy(self);
     comm_destroy(world);

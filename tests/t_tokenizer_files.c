@@ -19,8 +19,9 @@ static void check_faults(void)
         const char *from, *to, *says;
     } cases[] = {
         {"{\"added", "{{\"added", "T:1: is not JSON"},
-        {"\"BPE\"", "\"Unigram\"",
-         "T: model.type: \"Unigram\" is not supported; must be \"BPE\" (byte-level), \"WordPiece\""},
+        {"\"BPE\"", "\"Unigrams\"",
+         "T: model.type: \"Unigrams\" is not supported; must be \"BPE\", \"Unigram\", \"WordPiece\" or"},
+        {"\"BPE\"", "\"Unigram\"", "T: pre_tokenizer.type: \"ByteLevel\" is not supported; must be BertPreTokenizer"},
         {"\"BPE\"", "\"WordLevel\"", "T: pre_tokenizer.type: \"ByteLevel\" is not supported; must be BertPreTokenizer"},
         {"\"model\"", "\"modell\"", "T: model: is missing"},
         {"\"dropout\":null", "\"dropout\":0.1", "T: model.dropout: 0.1"},
@@ -44,12 +45,14 @@ static void check_faults(void)
         {"\"h e\"", "[\"h\"]", "T: model.merges[0]: must be two tokens"},
         {"\"h e\"", "17", "T: model.merges[0]: 17"},
         {"\"normalizer\":null", "\"normalizer\":{\"type\":\"NFKC\"}", "T: normalizer.type: \"NFKC\""},
-        {"\"normalizer\":null", "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Strip\"}]}",
-         "T: normalizer.normalizers[0].type: \"Strip\""},
+        {"\"normalizer\":null", "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFKD\"}]}",
+         "T: normalizer.normalizers[0].type: \"NFKD\""},
         {"\"normalizer\":null", "\"normalizer\":[]", "T: normalizer: must be an object or null"},
-        {"{\"type\":\"ByteLevel\",\"add", "{\"type\":\"Metaspace\",\"add", "T: pre_tokenizer.type: \"Metaspace\""},
+        {"{\"type\":\"ByteLevel\",\"add", "{\"type\":\"Metaspace\",\"add", "T: pre_tokenizer.replacement: is missing"},
+        {"{\"type\":\"ByteLevel\",\"add", "{\"type\":\"CharDelimiterSplit\",\"add",
+         "T: pre_tokenizer.type: \"CharDelimiterSplit\" is not supported; must be BertPreTokenizer, Metaspace"},
         {"\"use_regex\":true", "\"use_regex\":\"yes\"", "T: pre_tokenizer.use_regex: \"yes\""},
-        {PRE_TOKENIZER, "\"pre_tokenizer\":null", "T: pre_tokenizer: has no ByteLevel"},
+        {PRE_TOKENIZER, "\"pre_tokenizer\":null", "T: decoder.type: \"ByteLevel\" is not supported"},
         {PRE_TOKENIZER,
          "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\"},{\"type\":\"Digits\"}]}",
          "T: pre_tokenizer.pretokenizers[1].type: \"Digits\" is not supported; must be nothing"},
@@ -216,6 +219,7 @@ static void check_ranks(void)
     CHECK(open_text(&bpe, "", NULL) == ERROR_USER && strstr(error_message(), "T: is empty") != NULL);
     CHECK(open_text(&bpe, "AA== 0\n", NULL) == ERROR_USER && strstr(error_message(), "byte 0x01 has no token") != NULL);
     CHECK(open_text(&bpe, "\n\x0e\n<unk>", NULL) == ERROR_USER && strstr(error_message(), "SentencePiece") != NULL);
+    CHECK(open_text(&bpe, "<unk>", NULL) == ERROR_USER && strstr(error_message(), "nor a SentencePiece model") != NULL);
 }
 
 /* vocab.json with merges.txt, and the files that name special and added tokens. */
@@ -381,9 +385,9 @@ static void check_words(void)
          NULL,
          {0}},
         {BUNDLE_JSON,
-         "{\"normalizer\":{\"type\":\"NFC\"},\"model\":%s}}",
+         "{\"normalizer\":{\"type\":\"NFKC\"},\"model\":%s}}",
          NULL,
-         "W: normalizer.type: \"NFC\"",
+         "W: normalizer.type: \"NFKC\"",
          NULL,
          NULL,
          NULL,

@@ -189,6 +189,10 @@ check "the digest" says "step 12, digest $(digest "$run" 12)"
 check "parameters" says "$(commas "$(sed -n 's/^#.* \([0-9]*\) parameters.*/\1/p' "$work/table")")"
 check "settings that were given" says "model.hidden = 32"
 check "and no others" test "$(grep -c 'optimizer.beta1' "$work/out")" -eq 0
+check "model" grep -qE '^model +model\..*model\.hidden = 32$' "$work/out"
+check "data" grep -qE '^data +data\.train = ".*", data\.valid = ".*"$' "$work/out"
+check "a finished run has no time left" test "$(grep -c '^time left' "$work/out")" -eq 0
+check "a phone shows the page at its own width" grep -q '<meta name="viewport" content="width=device-width' "$run/report.html"
 check "what happened" says 'step 12: <b> & "so"'
 check "the page has each setting on its line" grep -qx 'model.hidden = 32' "$run/report.html"
 check "no line is damaged" test "$(grep -c damaged "$work/out")" -eq 0
@@ -202,7 +206,7 @@ root = tree.parse(sys.argv[1]).getroot()
 svg = "{http://www.w3.org/2000/svg}"
 pictures = [e for e in root.iter(svg + "svg") if e.get("class") == "plot"]
 titles = [picture.find(svg + "text").text for picture in pictures]
-assert [t.split(",")[0].split(" of")[0] for t in titles] == ["loss", "learning rate", "gradient norm", "speed", "time"], titles
+assert [t.split(",")[0].split(" of")[0] for t in titles] == ["loss", "speed", "learning rate", "gradient norm", "time"], titles
 assert len(pictures[0].findall(svg + "svg/" + svg + "circle")) == 3  # validations
 for picture in pictures[:4]:
     path = picture.find(svg + "svg/" + svg + "path").get("d")
@@ -288,6 +292,7 @@ for line in text.split("\n\n")[1].split("\n")[1:]:
 root = tree.parse(work + "/comparison.html").getroot()
 html = "{http://www.w3.org/1999/xhtml}"
 page = {row.find(html + "th").text: [cell.text for cell in row.findall(html + "td")] for row in root.iter(html + "tr")}
+assert "values up to" in "".join(root.itertext()) # the plots begin at the losses of the second half
 assert page["A"] == ["run"] and page["B"] == ["other"], page
 for name, values in cells.items():
     if not name.startswith("*"):
@@ -391,6 +396,7 @@ for _ in $(seq 1200); do
     sleep 0.05
 done
 "$CISTRON" report "$run" --force -o "$work/page.html" >"$work/out" 2>&1
+check "a run at work: the time left" grep -qE '^time left +[0-9-]+[0-9:]+ for 999,[0-9]{3} steps of the median time$' "$work/out"
 check "verdict: running" says "verdict            running: last logged: step "
 kill -KILL $!
 wait $! 2>/dev/null

@@ -35,7 +35,10 @@ static bool kept(const struct bpe *bpe, const char *text, int64_t bytes, const i
     int64_t at = 0;
     for (int64_t i = 0; i < count; i++) {
         int32_t length;
-        const char *token = bpe_token(bpe, ids[i], &length);
+        const char *token = bpe_text(bpe, ids[i], &length);
+        const bool added = i == 0 && length > 0 && bpe_prepends(bpe) && *token == ' ';
+        token += added;
+        length -= added;
         if (length > bytes - at || memcmp(text + at, token, (size_t)length) != 0)
             return false;
         at += length;

@@ -22,6 +22,7 @@ struct shape {
     enum dtype dtype;
     int heads, kv_heads, dim;
     bool causal;
+    int window;                    /* sliding window; 0: none */
     int count, lengths[MAX_SLOTS]; /* of queries */
     int gap;                       /* rows between segments that none covers */
     int before;                    /* keys that come before each segment's queries: a cache */
@@ -165,7 +166,7 @@ static struct attention_forward_args forward_args(const struct problem *p, const
 {
     return (struct attention_forward_args){p->q,        p->k,     p->v,        p->o,   p->lse,
                                            p->segments, s->heads, s->kv_heads, s->dim, 1.0f / sqrtf((float)s->dim),
-                                           s->causal};
+                                           s->causal,   s->window};
 }
 
 static struct attention_backward_args backward_args(const struct problem *p, const struct shape *s)
@@ -184,7 +185,8 @@ static struct attention_backward_args backward_args(const struct problem *p, con
                                             .kv_heads = s->kv_heads,
                                             .head_dim = s->dim,
                                             .scale = 1.0f / sqrtf((float)s->dim),
-                                            .causal = s->causal};
+                                            .causal = s->causal,
+                                            .window = s->window};
 }
 
 static void run(enum op op, const void *args)
@@ -237,9 +239,11 @@ static void true_head(const struct problem *p, const struct shape *s, int slot, 
         int64_t row = first + i, seen = p->table[3][slot];
         if (s->causal && i + p->table[4][slot] + 1 < seen)
             seen = i + p->table[4][slot] + 1;
+        const int64_t before = s->window > 0 ? i + p->table[4][slot] + 1 - s->window : 0,
+                      from = before > 0 ? before : 0;
         const double *q = t->q + row * width + col, *d_o = t->d_o + row * width + col;
         double *o = t->o + row * width + col, *dq = t->dq + row * width + col, largest = -INFINITY, sum = 0.0;
-        for (int64_t j = 0; j < seen; j++) {
+        for (int64_t j = from; j < seen; j++) {
             const double *k = t->k + (kv_first + j) * kv_width + kv_col;
             double x = 0.0;
             for (int64_t c = 0; c < dim; c++)
@@ -247,10 +251,10 @@ static void true_head(const struct problem *p, const struct shape *s, int slot, 
             score[j] = x * scale;
             largest = fmax(largest, score[j]);
         }
-        for (int64_t j = 0; j < seen; j++)
+        for (int64_t j = from; j < seen; j++)
             sum += score[j] = exp(score[j] - largest);
         t->lse[head * p->queries + row] = largest + log(sum);
-        for (int64_t j = 0; j < seen; j++) {
+        for (int64_t j = from; j < seen; j++) {
             const double *v = t->v + (kv_first + j) * kv_width + kv_col;
             score[j] /= sum;
             for (int64_t c = 0; c < dim; c++)
@@ -259,7 +263,7 @@ static void true_head(const struct problem *p, const struct shape *s, int slot, 
         double delta = 0.0;
         for (int64_t c = 0; c < dim; c++)
             delta += d_o[c] * o[c];
-        for (int64_t j = 0; j < seen; j++) {
+        for (int64_t j = from; j < seen; j++) {
             int64_t at = (kv_first + j) * kv_width + kv_col;
             double dp = 0.0;
             for (int64_t c = 0; c < dim; c++)
@@ -434,7 +438,8 @@ static double seconds_turned(struct attention_backward_args args)
     return seconds;
 }
 
-/* Work is counted as 4 length^2 heads dim forward and 2.5 times that backward, halved when causal. */
+/* Work is counted as 4 length^2 heads dim forward and 2.5 times that backward, halved when causal, less the triangle
+ * outside of a window. */
 static void measure(const struct shape *s)
 {
     struct problem p = {0};
@@ -442,8 +447,10 @@ static void measure(const struct shape *s)
     struct attention_forward_args forward = forward_args(&p, s);
     struct attention_backward_args backward = backward_args(&p, s);
     double work = 0.0;
-    for (int i = 0; i < s->count; i++)
-        work += 4.0 * s->lengths[i] * s->lengths[i] * s->heads * s->dim / (s->causal ? 2.0 : 1.0);
+    for (int i = 0; i < s->count; i++) {
+        const double length = s->lengths[i], outside = s->window > 0 ? fmax(0.0, length - s->window) : 0.0;
+        work += 4.0 * (length * length - outside * outside) * s->heads * s->dim / (s->causal ? 2.0 : 1.0);
+    }
     for (int i = 0; i < IMPLEMENTATIONS; i++) {
         const char *name = take(i, s);
         if (name == NULL)
@@ -494,11 +501,16 @@ static void measure_all(void)
     struct shape llama = even("2 x 8192 causal, 32 heads, 8 kv, of 128", 2, 8192, 32, 128, true);
     struct shape lingua = even("4 x 4096 causal, 16 heads, 8 kv, of 128", 4, 4096, 16, 128, true);
     struct shape slots = genomes;
-    llama.kv_heads = lingua.kv_heads = 8;
+    struct shape mistral = even("1 x 32768 causal, 32 heads, 8 kv, of 128", 1, 32768, 32, 128, true), window = mistral;
+    window.name = "the same with a window of 4096";
+    window.window = 4096;
+    llama.kv_heads = lingua.kv_heads = mistral.kv_heads = window.kv_heads = 8;
     slots.name = "the same in 64 slots";
     slots.count = 64;
     const struct shape all[] = {
         llama,
+        mistral,
+        window,
         genomes,
         slots,
         lingua,

@@ -217,6 +217,9 @@ static void measure_rows(int64_t t, int64_t h)
     MEASURE("head_norm_backward", HEAD_NORM_BACKWARD, head_norm_backward, t, h, .x = matrix(t, h),
             .weight = matrix(1, head_dim), .rstd = filled(DTYPE_F32, h / head_dim, t), .dy = matrix(t, h), .dx = own,
             .dweight = numbers(head_dim), .head_dim = head_dim);
+    MEASURE("dropout", DROPOUT, dropout, t, h, .x = own, .keys = positions(t), .y = matrix(t, h), .probability = 0.1);
+    MEASURE("dropout, adding", DROPOUT, dropout, t, h, .x = matrix(t, h), .keys = positions(t), .y = own,
+            .probability = 0.1, .accumulate = true);
     MEASURE("tanh_forward", TANH_FORWARD, tanh_forward, t, h, .x = own, .y = matrix(t, h));
     MEASURE("tanh_backward", TANH_BACKWARD, tanh_backward, t, h, .y = matrix(t, h), .dy = own, .dx = own);
     MEASURE("gelu_forward", GELU_FORWARD, gelu_forward, t, 4 * h, .x = own, .y = matrix(t, 4 * h));
@@ -377,6 +380,14 @@ static void measure_updates(void)
     MEASURE("adamw, all in bf16", ADAMW, adamw, 1, n, .weight = own, .gradient = matrix(1, n), .m = matrix(1, n),
             .v = matrix(1, n), .step = numbers(ADAMW_STEP_COUNT), .scale = numbers(1), .beta1 = 0.9, .beta2 = 0.95,
             .eps = 1e-8, .lr_factor = 1);
+    MEASURE("momentum, bf16 update", MOMENTUM, momentum, 1, n, .gradient = numbers(n), .m = numbers(n), .update = own,
+            .scale = numbers(1), .momentum = 0.95, .nesterov = true);
+    MEASURE("muon, weights in halves", MUON, muon, 1, n, .weight = own, .low = device(DTYPE_I16, 1, n),
+            .update = matrix(1, n), .rate = numbers(1), .scale = numbers(1), .lr_factor = 1, .adjustment = 1);
+    MEASURE("affine, with a norm", AFFINE, affine, 1, n, .from = own, .squares = device(DTYPE_F64, 1, 1),
+            .to = matrix(1, n), .factor = 1, .eps = 1e-7);
+    MEASURE("affine, with a diagonal", AFFINE, affine, 4096, 4096, .from = matrix(4096, 4096), .to = matrix(4096, 4096),
+            .factor = 1, .diagonal = 1);
     MEASURE("add, bf16 to f32", ADD, add, 1, n, .from = own, .to = numbers(n));
     MEASURE("add, f32 to bf16", ADD, add, 1, n, .from = numbers(n), .to = own);
     MEASURE("multiply", MULTIPLY, multiply, 1, n, .x = own, .factor = 0.5);

@@ -42,6 +42,7 @@ score
 finetune
 heads
 lora
+optimizers
 parallel
 precision
 clusters

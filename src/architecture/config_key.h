@@ -14,23 +14,26 @@
 enum checkpoint_dialect { DIALECT_HF, DIALECT_TE, DIALECT_COUNT };
 
 enum config_kind {
-    CONFIG_FIXED,      /* import accepts one value, exports write it */
-    CONFIG_CHECKED,    /* import accepts one value, or two; exports leave the key out */
-    CONFIG_CONSTANT,   /* import ignores the key, exports write one value */
-    CONFIG_SIZE,       /* a positive whole number: an int64_t of the deck */
-    CONFIG_REAL,       /* a positive number: a double of the deck */
-    CONFIG_COPY,       /* as CONFIG_REAL, but import ignores the key, because another row reads this number */
-    CONFIG_WEIGHT,     /* a number of 0 or more: a double of the deck */
-    CONFIG_FLAG,       /* a bool of the deck */
-    CONFIG_GATED,      /* model.ffn is two thirds of this number, rounded up to a multiple of `multiple` */
-    CONFIG_TIED,       /* model.tied; a missing key means the family's default */
-    CONFIG_ROPE,       /* rope_theta, rope_scaling and rope_parameters as transformers 4 and 5 write them */
-    CONFIG_GELU,       /* this program's own key for model.gelu: transformers' class only has erf GELU; TE's is tanh */
-    CONFIG_TOKEN,      /* an id of the model's tokenizer, null if unknown; import checks it if the row has `allowed` */
-    CONFIG_CAUSAL,     /* bool: model.objective is causal */
-    CONFIG_ENDS,       /* end tokens: carried from import to export, in this file and in generation_config.json */
-    CONFIG_CLASSES,    /* export: auto_map with the classes of DIALECT_TE */
-    CONFIG_TOKEN_ROWS, /* number of rows of DIALECT_TE's tensors with a row for each token: the vocabulary or more */
+    CONFIG_FIXED,       /* import accepts one value, exports write it */
+    CONFIG_CHECKED,     /* import accepts one value, or two; exports leave the key out */
+    CONFIG_CONSTANT,    /* import ignores the key, exports write one value */
+    CONFIG_SIZE,        /* a positive whole number: an int64_t of the deck */
+    CONFIG_REAL,        /* a positive number: a double of the deck */
+    CONFIG_COPY,        /* as CONFIG_REAL, but import ignores the key, because another row reads this number */
+    CONFIG_WEIGHT,      /* a number of 0 or more: a double of the deck */
+    CONFIG_FLAG,        /* a bool of the deck */
+    CONFIG_GATED,       /* model.ffn is two thirds of this number, rounded up to a multiple of `multiple` */
+    CONFIG_TIED,        /* model.tied; a missing key means the family's default */
+    CONFIG_ROPE,        /* rope_theta, rope_scaling and rope_parameters as transformers 4 and 5 write them */
+    CONFIG_GELU,        /* this program's own key for model.gelu: transformers' class only has erf GELU; TE's is tanh */
+    CONFIG_TOKEN,       /* an id of the model's tokenizer, null if unknown; import checks it if the row has `allowed` */
+    CONFIG_CAUSAL,      /* bool: model.objective is causal */
+    CONFIG_WINDOW,      /* model.sliding_window; null: none. With CONFIG_USES_WINDOW's row it counts if that is true */
+    CONFIG_USES_WINDOW, /* bool, missing: false */
+    CONFIG_WINDOW_LAYERS, /* model.max_window_layers, with a window; import also compares layer_types */
+    CONFIG_ENDS,          /* end tokens: carried from import to export, in this file and in generation_config.json */
+    CONFIG_CLASSES,       /* export: auto_map with the classes of DIALECT_TE */
+    CONFIG_TOKEN_ROWS,    /* number of rows of DIALECT_TE's tensors with a row for each token: the vocabulary or more */
 };
 
 enum config_scope { CONFIG_BOTH, CONFIG_HF, CONFIG_TE };

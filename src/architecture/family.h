@@ -1,5 +1,5 @@
-/* A family of models as data: the differences between Llama, Qwen, ESM-2 and AMPLIFY. One file, family_NAME.c, defines
- * a family: the form of its blocks and head, published sizes, parameter names, config.json, and tensors in both
+/* A family of models as data: the differences between Llama, Qwen, Mistral, ESM-2 and AMPLIFY. One file, family_NAME.c,
+ * defines a family: the form of its blocks and head, published sizes, parameter names, config.json, and tensors in both
  * dialects. All other code interprets these rows and names no family. Settings that vary within a family are in
  * architecture/settings.h. The list of families is DECK_FAMILIES (deck/deck.h). */
 #ifndef ARCHITECTURE_FAMILY_H
@@ -22,7 +22,7 @@ struct family_names {
     const char *down;
     const char *router;          /* of a mixture of experts; gate, up and down then have %d for the expert */
     const char *norm1, *norm2;   /* norms before attention and before the MLP */
-    const char *q_norm, *k_norm; /* RMSNorms of each head of q and k (QK norm) */
+    const char *q_norm, *k_norm; /* norms of q and k (QK norm) */
     const char *final_norm;
     const char *dense, *head_norm; /* the head's transform */
     const char *decoder;           /* the head's matrix, unless tied */
@@ -46,6 +46,12 @@ struct model_preset {
     double norm_eps;
     int64_t positions;  /* max_position_embeddings in its config.json */
     int64_t parameters; /* as published */
+};
+
+/* The sliding window of a preset. */
+struct preset_window {
+    const char *preset;
+    int64_t tokens;
 };
 
 #define PLAIN_ROPE(base)                                                                                               \
@@ -104,7 +110,11 @@ struct family {
     const char *title; /* in messages */
 
     /* -- Blocks and head -- */
-    bool layer_norm;         /* LayerNorm with bias, else RMSNorm */
+    bool layer_norm;          /* LayerNorm with bias, else RMSNorm */
+    bool final_norm_unbiased; /* the LayerNorm before the head has no bias */
+    bool whole_qk_norm;   /* norms of q and k are over all heads, LayerNorms without bias or RMSNorms; else RMSNorms of
+                             each   head */
+    bool scaled_residual; /* outputs of attention and MLP are divided by sqrt(layers / 36) before they are added */
     bool bias[LINEAR_COUNT]; /* linear layers of a block that always have biases; settings may add to them */
     bool gelu;               /* the MLP is down(gelu(up)), else SwiGLU: down(silu(gate) * up) */
     bool causal; /* the objective unless settings say otherwise (model_causal, settings.h): true causal, false masked */
@@ -118,6 +128,7 @@ struct family {
     int64_t padding;    /* token that adds nothing to the embedding's gradient; -1 = none */
     int64_t experts, experts_per_token; /* of a mixture of experts, unless settings say otherwise; 0: an MLP */
     const struct model_preset *presets;
+    const struct preset_window *windows; /* of the presets that have one */
 
     /* -- Tokens -- */
     const char *tokenizer;       /* tokenizer of its published models, if this program has it */

@@ -17,11 +17,13 @@ static const struct model_preset presets[] = {
 
 static const struct config_key keys[] = {
     FIXED_KEY("hidden_act", "\"silu\"", "\"silu\""),
-    FIXED_KEY("use_sliding_window", "false", "false"),
     {.key = "is_causal", .kind = CONFIG_CHECKED, .allowed = "true", .missing = "true"},
     SIZE_KEY("hidden_size", model.hidden, 4096),
     SIZE_KEY("intermediate_size", model.ffn, 22016),
     SIZE_KEY("num_hidden_layers", model.layers, 32),
+    {.key = "use_sliding_window", .kind = CONFIG_USES_WINDOW},
+    {.key = "sliding_window", .kind = CONFIG_WINDOW, .number = 4096},
+    {.key = "max_window_layers", .kind = CONFIG_WINDOW_LAYERS, .number = 28},
     SIZE_KEY("num_attention_heads", model.heads, 32),
     SIZE_KEY("num_key_value_heads", model.kv_heads, 32),
     SIZE_KEY("head_dim", model.head_dim, 128),

@@ -16,6 +16,10 @@
  *                  assumes an ungated MLP of width 4 H and as many kv heads as heads */
 enum flops_convention { FLOPS_CAUSAL, FLOPS_FULL, FLOPS_OPENGENOME2, FLOPS_CONVENTIONS };
 
+/* Returns the number of keys that a token of a segment sees, on average over the segment. window: sliding window of
+ * causal attention; 0: none. */
+double flops_keys(int64_t segment, bool causal, int64_t window);
+
 /* Returns "causal", "full" or "opengenome2". */
 const char *flops_name(enum flops_convention convention);
 

@@ -14,6 +14,7 @@ enum lora_target { LORA_Q, LORA_K, LORA_V, LORA_O, LORA_GATE, LORA_UP, LORA_DOWN
 struct lora_settings {
     int64_t rank; /* r; 0: there are no adapters */
     double alpha;
+    double dropout; /* probability that an element of an adapter's input is dropped in training */
     bool targets[LORA_TARGETS];
 };
 
@@ -21,6 +22,12 @@ struct lora_settings {
 static inline double lora_factor(const struct lora_settings *lora)
 {
     return lora->alpha / (double)lora->rank;
+}
+
+/* Returns whether training drops elements. */
+static inline bool lora_drops(const struct lora_settings *lora)
+{
+    return lora->rank > 0 && lora->dropout > 0;
 }
 
 /* Returns the module's name within its block ("self_attn.q_proj"); NULL: the family does not have it. */

@@ -76,6 +76,10 @@ int model_settings_check_sizes(const struct model_settings *s)
     if (s->head_dim % 2 != 0 || s->head_dim > WIDEST_HEAD)
         return error_user("key model.head_dim = %lld: must be even and at most %d", (long long)s->head_dim,
                           WIDEST_HEAD);
+    if (model_has_window(s) && !model_causal(s))
+        return error_user("key model.sliding_window = %lld: needs a causal model; set it to 0, or model.objective = "
+                          "\"causal\"",
+                          (long long)s->sliding_window);
     if ((float)s->norm_eps < 1e-35f) /* 0 in fp32, or nearly so */
         return error_user("key model.norm_eps = %g: must be from 1e-35 to 1, or 0 for the preset's", s->norm_eps);
     if (s->rope.factor > 1 && s->rope.type != DECK_ROPE_LINEAR &&
@@ -119,16 +123,34 @@ int model_settings_check(const struct model_settings *s, const struct executor *
                       (long long)s->head_dim, (long long)widest, WIDEST_HEAD);
 }
 
+double model_stream_factor(const struct model_settings *s)
+{
+    enum { UNSCALED_LAYERS = 36 };
+    return s->family->scaled_residual ? sqrt((double)s->layers / UNSCALED_LAYERS) : 1;
+}
+
 static int64_t norm_count(const struct model_settings *s)
 {
     return s->family->layer_norm ? 2 * s->hidden : s->hidden;
+}
+
+static int64_t final_norm_count(const struct model_settings *s)
+{
+    return s->family->final_norm_unbiased ? s->hidden : norm_count(s);
+}
+
+static int64_t qk_norm_count(const struct model_settings *s)
+{
+    if (s->family->names.q_norm == NULL)
+        return 0;
+    return (s->family->whole_qk_norm ? s->heads + s->kv_heads : 2) * s->head_dim;
 }
 
 static int64_t task_head_count(const struct model_settings *s)
 {
     const struct family_task *task = &s->family->task[s->task.head];
     const int64_t dense = task->dense != NULL ? s->hidden * s->hidden + s->hidden : 0;
-    return norm_count(s) + dense + s->task.labels * s->hidden + (task->bias ? s->task.labels : 0);
+    return final_norm_count(s) + dense + s->task.labels * s->hidden + (task->bias ? s->task.labels : 0);
 }
 
 static int64_t head_count(const struct model_settings *s)
@@ -136,7 +158,7 @@ static int64_t head_count(const struct model_settings *s)
     const struct family *family = s->family;
     if (s->task.head != DECK_HEAD_LM)
         return task_head_count(s);
-    int64_t head = norm_count(s) + (s->tied ? 0 : s->vocabulary * s->hidden);
+    int64_t head = final_norm_count(s) + (s->tied ? 0 : s->vocabulary * s->hidden);
     if (family->decoder_bias)
         head += s->vocabulary;
     if (family->transform)
@@ -150,13 +172,24 @@ bool model_has_bias(const struct model_settings *s, int linear)
     return s->family->bias[linear] || added;
 }
 
+/* Returns the elements of a block's matrices. */
+static int64_t block_matrix_count(const struct model_settings *s)
+{
+    const int64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
+    const int64_t mlp = MAX(s->experts, 1) * (s->family->gelu ? 2 : 3) * s->hidden * s->ffn;
+    return s->hidden * (q + 2 * kv) + q * s->hidden + mlp + s->experts * s->hidden; /* with the router */
+}
+
+int64_t model_muon_count(const struct model_settings *s)
+{
+    return s->muon ? s->layers * block_matrix_count(s) : 0;
+}
+
 int64_t model_parameter_count(const struct model_settings *s)
 {
     const struct family *family = s->family;
-    int64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
-    int64_t block = s->hidden * (q + 2 * kv) + q * s->hidden + s->experts * s->hidden; /* with the router */
-    block += MAX(s->experts, 1) * (family->gelu ? 2 : 3) * s->hidden * s->ffn;
-    block += 2 * norm_count(s) + (family->names.q_norm != NULL ? 2 * s->head_dim : 0);
+    int64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim, block = block_matrix_count(s);
+    block += 2 * norm_count(s) + qk_norm_count(s);
     const int64_t biases[LINEAR_COUNT] = {[LINEAR_QKV] = q + 2 * kv,
                                           [LINEAR_O] = s->hidden,
                                           [LINEAR_UP] = (family->gelu ? 1 : 2) * s->ffn,

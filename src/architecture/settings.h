@@ -70,6 +70,8 @@ struct model_settings {
         int64_t id; /* -1: none */
     } pad;          /* the padding token of the data's tokenizer; not given: the family's tokenizer is used */
     int64_t layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary;
+    int64_t sliding_window;      /* of attention (see model_window); 0: none; causal models only */
+    int64_t max_window_layers;   /* the first layers, which have no window */
     int64_t experts;             /* of each block, each an MLP of width ffn (model/experts.h); 0: an MLP */
     int64_t experts_per_token;   /* that the router chooses; 0 without experts */
     double router_aux_loss_coef; /* weight of the auxiliary loss that balances the experts' load; 0: none */
@@ -93,6 +95,7 @@ struct model_settings {
     enum deck_freeze freeze;
     struct lora_settings lora;
     bool decoupled; /* matrices of embedding and head have a learning rate of their own */
+    bool muon;      /* the optimizer of the blocks' matrices is Muon; all else has AdamW */
     struct context_parallel context;
     struct tensor_parallel tensor;
     struct pipeline_parallel pipeline;
@@ -112,11 +115,29 @@ static inline bool model_causal(const struct model_settings *settings)
                                                         : settings->objective == DECK_OBJECTIVE_CAUSAL;
 }
 
+/* Returns the number of keys that a query of a layer sees at most; 0: no limit. */
+static inline int64_t model_window(const struct model_settings *settings, int64_t layer)
+{
+    return layer >= settings->max_window_layers ? settings->sliding_window : 0;
+}
+
+/* Returns whether any layer has a sliding window. */
+static inline bool model_has_window(const struct model_settings *settings)
+{
+    return settings->layers > 0 && model_window(settings, settings->layers - 1) > 0;
+}
+
 /* Returns whether the head is trained: with LoRA only a fine-tuning head, unless train.freeze asks for it. */
 static inline bool model_trains_head(const struct model_settings *settings)
 {
     return settings->lora.rank == 0 || settings->freeze == DECK_FREEZE_TRUNK || settings->task.head != DECK_HEAD_LM;
 }
+
+/* Returns the factor by which the residual stream is larger than the published model's, whose blocks compute x + f(x) /
+ * factor; 1 unless the family scales residuals. The embedding is multiplied by it, and since a norm of the stream
+ * divides it out again, but for its epsilon, the blocks need not divide: norm_eps * factor^2 is the epsilon of these
+ * norms. */
+double model_stream_factor(const struct model_settings *settings);
 
 /* Return the token that adds nothing to the embedding's gradient, and the row of the embedding that is initially zero;
  * -1: none. In a family that has one, it is the padding token. */
@@ -191,6 +212,8 @@ static inline bool model_selects_rows(const struct model_settings *settings)
 int64_t model_parameter_count(const struct model_settings *settings);
 /* Returns the elements of all adapters; 0 without LoRA. */
 int64_t model_adapter_count(const struct model_settings *settings);
+/* Returns the elements of the parameters whose optimizer is Muon. */
+int64_t model_muon_count(const struct model_settings *settings);
 /* Returns the elements of all parameters that are not frozen, adapters included. */
 int64_t model_trained_count(const struct model_settings *settings);
 

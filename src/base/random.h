@@ -17,7 +17,8 @@ enum random_purpose {
     RANDOM_MASK = 6,
     RANDOM_DATA_LENGTH = 7,
     RANDOM_DATA_TOKEN = 8,
-    RANDOM_STRAND = 9
+    RANDOM_STRAND = 9,
+    RANDOM_DROPOUT = 10
 };
 
 struct random_key {

@@ -27,7 +27,9 @@ struct adapter_import {
     char *base; /* path of the base's checkpoint */
     struct checkpoint_meta meta;
     struct deck *deck;
-    struct model_settings settings; /* with the adapters */
+    struct model_settings settings; /* with the adapters, and with their head */
+    bool new_head;                  /* of the folder; the base has a language-model head */
+    bool saves_modules;             /* the folder says that it has modules besides adapters */
     struct model model;
     struct safetensors *st;
     struct adapter_values adapters;
@@ -56,14 +58,56 @@ static int open_base(struct adapter_import *import)
     return code;
 }
 
+/* -- The folder's head --------------------------------------------------------------------------------------------- */
+
+/* Gives the deck a fine-tuning head of the kind that adapter_config.json names, with as many labels as its output layer
+ * has. As in transformers, one label is a number. */
+static int add_head(struct adapter_import *import, enum deck_head head)
+{
+    const struct family *family = import->settings.family;
+    const struct family_task *task = &family->task[head];
+    if (task->architecture == NULL)
+        return error_user("%s: is an adapter of a classifier, and models of family %s have no such head",
+                          import->given->folder, family->name);
+    char *name = memory_format(PEFT_PREFIX "%s.weight", task->output);
+    const struct safetensors_entry *entry = safetensors_find(import->st, name);
+    int code = ERROR_NONE;
+    if (entry == NULL || entry->dims != 2 || entry->shape[0] < 1)
+        code = error_user("%s: is an adapter of a classifier without its %s; its head would be random",
+                          import->given->folder, name);
+    else {
+        import->new_head = true;
+        import->deck->model.head = (int)head;
+        import->deck->model.num_labels = entry->shape[0];
+        import->deck->model.problem_type =
+            head == DECK_HEAD_SEQUENCE && entry->shape[0] == 1 ? DECK_PROBLEM_REGRESSION : DECK_PROBLEM_CLASSIFICATION;
+    }
+    free(name);
+    return code;
+}
+
+static int take_head(struct adapter_import *import, const struct peft_config *config)
+{
+    const enum deck_head base = import->settings.task.head;
+    if (config->head != DECK_HEAD_LM && base == DECK_HEAD_LM)
+        return add_head(import, config->head);
+    if (config->head != DECK_HEAD_LM && config->head != base)
+        return error_user("%s: its task_type is of another head than that of --base %s", import->given->folder,
+                          import->given->base);
+    if (base == DECK_HEAD_LM && config->saves_modules) /* the head is trained; other modules are refused */
+        import->deck->train.freeze = DECK_FREEZE_TRUNK;
+    return ERROR_NONE;
+}
+
 /* -- The folder --------------------------------------------------------------------------------------------------- */
 
 static int open_adapters(struct adapter_import *import)
 {
     const char *folder = import->given->folder;
-    struct lora_settings lora;
+    struct peft_config config;
     char *path = memory_format("%s/" PEFT_TENSORS, folder), *targets = NULL;
-    int code = peft_read_config(&lora, folder);
+    int code = peft_read_config(&config, folder);
+    import->saves_modules = code == ERROR_NONE && config.saves_modules;
     if (code == ERROR_NONE)
         code = safetensors_open(&import->st, path);
     if (code == ERROR_NONE) {
@@ -72,9 +116,12 @@ static int open_adapters(struct adapter_import *import)
             code = error_user("%s: has no adapter of a linear layer of a block of %s: it is an adapter of another base",
                               path, import->settings.family->title);
     }
+    if (code == ERROR_NONE)
+        code = take_head(import, &config);
     if (code == ERROR_NONE) {
-        import->deck->lora.rank = lora.rank;
-        import->deck->lora.alpha = lora.alpha;
+        import->deck->lora.rank = config.lora.rank;
+        import->deck->lora.alpha = config.lora.alpha;
+        import->deck->lora.dropout = config.lora.dropout;
         strcpy(import->deck->lora.targets, targets);
         code = model_settings_from_deck(&import->settings, import->deck, import->meta.vocabulary);
     }
@@ -97,22 +144,25 @@ static int read_values(const struct safetensors *st, const struct safetensors_en
     return code;
 }
 
-/* Reads the matrix of an adapter into import->adapters, or adds a fault. */
-static int take_matrix(struct adapter_import *import, const struct parameter *p, int number, bool *used,
+/* Reads a tensor into import->adapters, or adds a fault. optional: the base may have it instead. */
+static int take_tensor(struct adapter_import *import, const struct parameter *p, int number, bool optional, bool *used,
                        struct fault_list *faults)
 {
     char name[160], wanted[SHAPE_TEXT], found[SHAPE_TEXT];
-    const int64_t shape[2] = {p->rows, p->cols};
+    const bool vector = p->storage == STORAGE_VECTOR;
+    const int64_t shape[2] = {vector ? p->cols : p->rows, p->cols};
+    const int dims = vector ? 1 : 2;
     snprintf(name, sizeof name, PEFT_PREFIX "%s", p->name);
     const struct safetensors_entry *entry = safetensors_find(import->st, name);
     if (entry == NULL) {
-        faults_add(faults, "%s: is missing; the base has it as %s", name, shape_text(wanted, shape, 2));
+        if (!optional)
+            faults_add(faults, "%s: is missing; the base has it as %s", name, shape_text(wanted, shape, dims));
         return ERROR_NONE;
     }
     used[entry - import->st->entries] = true;
-    if (entry->dims != 2 || memcmp(entry->shape, shape, sizeof shape) != 0)
+    if (entry->dims != dims || memcmp(entry->shape, shape, (size_t)dims * sizeof *shape) != 0)
         faults_add(faults, "%s: is %s, but the base has it as %s", name, shape_text(found, entry->shape, entry->dims),
-                   shape_text(wanted, shape, 2));
+                   shape_text(wanted, shape, dims));
     else if (entry->dtype != SAFETENSORS_F32 && entry->dtype != SAFETENSORS_BF16 && entry->dtype != SAFETENSORS_F16)
         faults_add(faults, "%s: has element type %s; F32, BF16 and F16 can be read", name,
                    safetensors_dtype_name(entry->dtype));
@@ -121,7 +171,27 @@ static int take_matrix(struct adapter_import *import, const struct parameter *p,
     return ERROR_NONE;
 }
 
-static int take_matrices(struct adapter_import *import)
+/* Returns whether the base has a tensor of the head, which the folder then need not have: all of a head that was there
+ * before, of a new one its final norm. */
+static bool is_of_base(const struct adapter_import *import, const struct parameter *p)
+{
+    const char *norm = import->settings.family->names.final_norm;
+    return !import->new_head || strncmp(p->name, norm, strlen(norm)) == 0;
+}
+
+/* Returns whether a tensor of the head was read. */
+static bool has_head(const struct adapter_import *import)
+{
+    const struct model *model = &import->model;
+    bool has = false;
+    int number = 0;
+    for (int u = 0; u <= model->head; u++)
+        for (int i = 0; i < model->units[u].parameter_count; i++, number++)
+            has |= import->adapters.values[number] != NULL;
+    return has;
+}
+
+static int take_tensors(struct adapter_import *import)
 {
     const struct model *model = &import->model;
     struct fault_list faults = {0};
@@ -129,11 +199,15 @@ static int take_matrices(struct adapter_import *import)
     int number = 0, code = ERROR_NONE;
     for (int u = 0; u < model->unit_count; u++)
         for (int i = 0; i < model->units[u].parameter_count && code == ERROR_NONE; i++, number++)
-            if (u > model->head)
-                code = take_matrix(import, &model->units[u].parameters[i], number, used, &faults);
+            if (u >= adapters_first_unit(model))
+                code =
+                    take_tensor(import, &model->units[u].parameters[i], number,
+                                u == model->head && is_of_base(import, &model->units[u].parameters[i]), used, &faults);
     for (int64_t i = 0; i < import->st->count; i++)
         if (!used[i])
-            faults_add(&faults, "%s: is not an adapter of the base", import->st->entries[i].name);
+            faults_add(&faults, "%s: is neither an adapter nor of the head of the base", import->st->entries[i].name);
+    if (import->saves_modules && !has_head(import))
+        faults_add(&faults, "adapter_config.json: key modules_to_save: the folder has no tensor of the head");
     memory_free(used);
     const int verdict =
         faults_verdict(&faults, "%s: its tensors do not fit --base %s", import->given->folder, import->given->base);
@@ -191,7 +265,7 @@ static int import_open(struct adapter_import *import)
 {
     model_create(&import->model, &import->settings, 1, 1);
     adapters_create(&import->adapters, &import->model);
-    int code = take_matrices(import);
+    int code = take_tensors(import);
     if (code == ERROR_NONE)
         code = check_digest(import);
     if (code == ERROR_NONE)

@@ -15,6 +15,11 @@ void adapters_create(struct adapter_values *adapters, const struct model *model)
     *adapters = (struct adapter_values){model, memory_allocate(model_parameters(model) * (int64_t)sizeof(float *))};
 }
 
+int adapters_first_unit(const struct model *model)
+{
+    return model_trains_head(&model->settings) ? model->head : model->head + 1;
+}
+
 float *adapters_place(struct adapter_values *adapters, const struct parameter *parameter, int number)
 {
     float **values = &adapters->values[number];
@@ -30,12 +35,12 @@ static int keep_piece(void *self, const struct checkpoint_piece *piece)
     return ERROR_NONE;
 }
 
-int adapters_read(struct adapter_values *adapters, const struct model *model, const char *path)
+int adapters_read(struct adapter_values *adapters, const struct model *model, int first, const char *path)
 {
     adapters_create(adapters, model);
     if (model->head + 1 == model->unit_count)
         return ERROR_NONE;
-    return checkpoint_stream_read(model, model->head + 1, model->unit_count, path, keep_piece, adapters);
+    return checkpoint_stream_read(model, first, model->unit_count, path, keep_piece, adapters);
 }
 
 void adapters_destroy(struct adapter_values *adapters)
@@ -112,7 +117,7 @@ int adapters_base_digest(uint64_t *digest, const struct model *model, const char
     if (sum.state == NULL)
         error_fatal("out of memory for a hash");
     XXH3_64bits_reset(sum.state);
-    int code = checkpoint_stream_read(model, 0, model->head + 1, path, add_piece, &sum);
+    int code = checkpoint_stream_read(model, 0, adapters_first_unit(model), path, add_piece, &sum);
     *digest = XXH3_64bits_digest(sum.state);
     XXH3_freeState(sum.state);
     memory_free(sum.rounded);

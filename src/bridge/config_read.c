@@ -279,8 +279,8 @@ static int read_causal(const struct config_source *s, const struct config_key *r
 /* Checks the id of a special token if the model has the family's tokenizer, as the size of its vocabulary says. */
 static int check_token(const struct config_source *s, const struct config_key *row, const struct deck *deck)
 {
-    const struct tokenizer *own = s->family->tokenizer != NULL ? tokenizer_find(s->family->tokenizer) : NULL;
-    const bool checks = row->allowed != NULL && own != NULL && deck->model.vocabulary == own->vocabulary;
+    const bool own = s->family->tokenizer != NULL && deck->model.vocabulary == s->family->presets[0].vocabulary;
+    const bool checks = row->allowed != NULL && own;
     return checks ? check_fixed(s, row) : ERROR_NONE;
 }
 
@@ -454,6 +454,49 @@ static int read_gelu(const struct config_source *s, const struct config_key *row
     return ERROR_NONE;
 }
 
+/* -- Sliding window ------------------------------------------------------------------------------------------------ */
+
+/* Refuses types of layers that differ from what the window's keys say. */
+static int check_layer_types(const struct config_source *s, const struct deck *deck)
+{
+    const json_t *types = value_of(s->root, "layer_types");
+    bool good = types == NULL || json_array_size(types) == (size_t)deck->model.layers;
+    for (int64_t i = 0; types != NULL && good && i < deck->model.layers; i++) {
+        const char *type = json_string_value(json_array_get(types, (size_t)i));
+        const bool windowed = deck->model.sliding_window > 0 && i >= deck->model.max_window_layers;
+        good = type != NULL && strcmp(type, windowed ? "sliding_attention" : "full_attention") == 0;
+    }
+    return good ? ERROR_NONE
+                : refuse(
+                      s, "", "layer_types", types,
+                      "must have \"full_attention\" for each layer, with use_sliding_window \"sliding_attention\" for "
+                      "those from max_window_layers on");
+}
+
+/* Reads the sliding window, and with it the keys that say which layers have it. */
+static int read_window(const struct config_source *s, const struct config_key *row, struct deck *deck)
+{
+    const struct config_key *uses = family_key(s->family, CONFIG_USES_WINDOW);
+    const struct config_key *layers = family_key(s->family, CONFIG_WINDOW_LAYERS);
+    const json_t *value = json_object_get(s->root, row->key);
+    bool used = true;
+    int code = uses != NULL ? read_bool(s, uses->key, false, &used) : ERROR_NONE;
+    used = used && !json_is_null(value);
+    deck->model.sliding_window = used ? (int64_t)row->number : 0;
+    deck->model.max_window_layers = 0;
+    if (code == ERROR_NONE && used && value != NULL)
+        code = read_size(s, "", row->key, value, &deck->model.sliding_window);
+    if (code != ERROR_NONE || layers == NULL)
+        return code;
+    const json_t *first = value_of(s->root, layers->key);
+    const bool zero = json_is_integer(first) && json_integer_value(first) == 0;
+    if (used)
+        deck->model.max_window_layers = zero ? 0 : (int64_t)layers->number;
+    if (used && first != NULL && !zero)
+        code = read_size(s, "", layers->key, first, &deck->model.max_window_layers);
+    return code == ERROR_NONE ? check_layer_types(s, deck) : code;
+}
+
 /* -- All rows ------------------------------------------------------------------------------------------------------ */
 
 static int read_key(const struct config_source *s, const struct config_key *row, struct deck *deck)
@@ -479,8 +522,12 @@ static int read_key(const struct config_source *s, const struct config_key *row,
         return read_gelu(s, row, deck);
     case CONFIG_CAUSAL:
         return read_causal(s, row, deck);
+    case CONFIG_WINDOW:
+        return read_window(s, row, deck);
     case CONFIG_TOKEN:
         return check_token(s, row, deck);
+    case CONFIG_USES_WINDOW: /* read with CONFIG_WINDOW */
+    case CONFIG_WINDOW_LAYERS:
     case CONFIG_CONSTANT: /* written by exports only */
     case CONFIG_COPY:
     case CONFIG_CLASSES:

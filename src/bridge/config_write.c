@@ -18,6 +18,9 @@ static int64_t size_of_gated(const struct model_settings *s, int64_t multiple)
 
 /* -- Limits of the classes ---------------------------------------------------------------------------------------- */
 
+/* torch's epsilon of a LayerNorm, in classes that do not configure it. */
+static const double DEFAULT_EPS = 1e-5;
+
 static int check_size(const char *architecture, const char *key, int64_t value, int64_t wanted, const char *why)
 {
     if (value == wanted)
@@ -39,6 +42,19 @@ static bool has_key(const struct family *family, enum config_kind kind, enum che
 {
     const struct config_key *row = family_key(family, kind);
     return row != NULL && config_key_in(row, dialect);
+}
+
+static int check_window(const struct model_settings *s, const char *architecture, enum checkpoint_dialect dialect)
+{
+    if (!model_has_window(s))
+        return ERROR_NONE;
+    if (!has_key(s->family, CONFIG_WINDOW, dialect))
+        return error_user("key model.sliding_window = %lld: not supported by %s, whose tokens see all earlier ones",
+                          (long long)s->sliding_window, architecture);
+    if (s->max_window_layers > 0 && !has_key(s->family, CONFIG_WINDOW_LAYERS, dialect))
+        return error_user("key model.max_window_layers = %lld: not supported by %s, whose layers all have the window",
+                          (long long)s->max_window_layers, architecture);
+    return ERROR_NONE;
 }
 
 const char *config_architecture(const struct model_settings *s, enum checkpoint_dialect dialect)
@@ -83,10 +99,16 @@ int config_check(const struct model_settings *s, enum checkpoint_dialect dialect
     int code = check_task(s, architecture);
     if (code == ERROR_NONE)
         code = check_biases(s, dialect);
+    if (code == ERROR_NONE)
+        code = check_window(s, architecture, dialect);
     if (code == ERROR_NONE && (te || family_key_of(family, offsetof(struct deck, model.head_dim)) == NULL))
         code = check_size(architecture, "head_dim", s->head_dim, s->hidden / s->heads, "has no head size of its own");
     if (code == ERROR_NONE && family_key_of(family, offsetof(struct deck, model.kv_heads)) == NULL)
         code = check_size(architecture, "kv_heads", s->kv_heads, s->heads, "has no grouped heads");
+    if (code == ERROR_NONE && family_key_of(family, offsetof(struct deck, model.norm_eps)) == NULL &&
+        s->norm_eps != DEFAULT_EPS)
+        code = error_user("key model.norm_eps = %g: not supported by %s, whose norms always have %g", s->norm_eps,
+                          architecture, DEFAULT_EPS);
     if (code == ERROR_NONE && model_causal(s) != family->causal && !has_key(family, CONFIG_CAUSAL, dialect))
         code = error_user("key model.objective = \"%s\": not supported by %s", model_causal(s) ? "causal" : "masked",
                           architecture);
@@ -216,6 +238,12 @@ static json_t *value_for(const struct config_target *t, const struct config_key 
         return ends_of(&t->ends->config, t->tokenizer);
     case CONFIG_CAUSAL:
         return json_boolean(model_causal(s));
+    case CONFIG_WINDOW:
+        return model_has_window(s) ? json_integer(s->sliding_window) : json_null();
+    case CONFIG_USES_WINDOW:
+        return json_boolean(model_has_window(s));
+    case CONFIG_WINDOW_LAYERS:
+        return model_has_window(s) ? json_integer(s->max_window_layers) : NULL;
     case CONFIG_CLASSES:
         return classes_map(s->family);
     case CONFIG_TOKEN_ROWS:

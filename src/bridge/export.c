@@ -269,7 +269,7 @@ static int write_tensors(struct export *export, const char *folder)
     if (code != ERROR_NONE)
         return code;
     export->rounded = memory_allocate(ROUNDED_ELEMENTS * BF16_BYTES);
-    code = adapters_read(&export->adapters, &export->model, export->path);
+    code = adapters_read(&export->adapters, &export->model, export->model.head + 1, export->path);
     if (code == ERROR_NONE)
         code = checkpoint_stream_read(&export->model, 0, export->model.head + 1, export->path, write_piece, export);
     adapters_destroy(&export->adapters);

@@ -291,8 +291,8 @@ static void open_own_tokenizer(struct import *import)
     bundle_destroy(&bundle);
 }
 
-/* Returns the bundled tokenizer of the folder's files, or that of the family if the model has a vocabulary of its
- * size; NULL: neither. */
+/* Returns the bundled tokenizer of the folder's files, or that of the family if the model has the vocabulary of the
+ * published ones; NULL: neither. */
 static const struct tokenizer *find_bundled(const struct import *import)
 {
     const struct family *family = import->settings.family;
@@ -300,7 +300,7 @@ static const struct tokenizer *find_bundled(const struct import *import)
         if (tokenizer_files_match(tokenizer_bundled(i), import->given->folder))
             return tokenizer_bundled(i);
     const struct tokenizer *own = family->tokenizer != NULL ? tokenizer_find(family->tokenizer) : NULL;
-    return own != NULL && own->vocabulary == import->settings.vocabulary ? own : NULL;
+    return own != NULL && family->presets[0].vocabulary == import->settings.vocabulary ? own : NULL;
 }
 
 static int choose_tokenizer(struct import *import)

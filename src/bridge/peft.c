@@ -22,8 +22,46 @@ bool peft_is_adapter(const char *folder)
     return is;
 }
 
-int peft_write_config(const struct model_settings *s, const char *folder)
+/* Returns the name of the module that peft saves whole for a parameter of the head, freed with free(): the final norm,
+ * or a child of the model. */
+static char *saved_module(const struct model *model, const struct parameter *parameter)
 {
+    const char *norm = model->settings.family->names.final_norm;
+    const size_t length =
+        strncmp(parameter->name, norm, strlen(norm)) == 0 ? strlen(norm) : strcspn(parameter->name, ".");
+    return memory_format("%.*s", (int)length, parameter->name);
+}
+
+/* Returns the modules of the head, if it is trained; else null. */
+static json_t *saved_modules(const struct model *model)
+{
+    const struct unit *head = model_head(model);
+    if (!model_trains_head(&model->settings))
+        return json_null();
+    json_t *modules = json_array();
+    for (int i = 0; i < head->parameter_count; i++) {
+        char *name = saved_module(model, &head->parameters[i]);
+        bool known = false;
+        for (size_t m = 0; m < json_array_size(modules); m++)
+            known |= strcmp(json_string_value(json_array_get(modules, m)), name) == 0;
+        if (!known)
+            json_array_append_new(modules, json_string(name));
+        free(name);
+    }
+    return modules;
+}
+
+static json_t *task_type(const struct model_settings *s)
+{
+    static const char *const types[DECK_HEADS] = {[DECK_HEAD_SEQUENCE] = "SEQ_CLS", [DECK_HEAD_TOKEN] = "TOKEN_CLS"};
+    if (s->task.head == DECK_HEAD_LM)
+        return model_causal(s) ? json_string("CAUSAL_LM") : json_null();
+    return json_string(types[s->task.head]);
+}
+
+int peft_write_config(const struct model *model, const char *folder)
+{
+    const struct model_settings *s = &model->settings;
     const double alpha = s->lora.alpha;
     const bool whole = alpha == floor(alpha) && alpha < 1e15;
     json_t *targets = json_array();
@@ -31,10 +69,10 @@ int peft_write_config(const struct model_settings *s, const char *folder)
         if (s->lora.targets[t])
             json_array_append_new(targets, json_string(lora_module(s->family, (enum lora_target)t)));
     json_t *out =
-        json_pack("{ss so sI so so sf ss sb sb sb}", "peft_type", "LORA", "task_type",
-                  model_causal(s) ? json_string("CAUSAL_LM") : json_null(), "r", (json_int_t)s->lora.rank, "lora_alpha",
-                  whole ? json_integer((json_int_t)alpha) : json_real(alpha), "target_modules", targets, "lora_dropout",
-                  0.0, "bias", "none", "fan_in_fan_out", 0, "inference_mode", 1, "init_lora_weights", 1);
+        json_pack("{ss so sI so so so sf ss sb sb sb}", "peft_type", "LORA", "task_type", task_type(s), "r",
+                  (json_int_t)s->lora.rank, "lora_alpha", whole ? json_integer((json_int_t)alpha) : json_real(alpha),
+                  "target_modules", targets, "modules_to_save", saved_modules(model), "lora_dropout", s->lora.dropout,
+                  "bias", "none", "fan_in_fan_out", 0, "inference_mode", 1, "init_lora_weights", 1);
     json_object_set_new(out, "base_model_name_or_path", json_null());
     char *path = config_path(folder);
     int code = json_file_write(out, path);
@@ -67,23 +105,23 @@ static bool keeps_base(const json_t *value)
     return false;
 }
 
-static int read_keys(struct lora_settings *lora, const json_t *config, const char *path)
+/* Reads the head of task_type. Other types, or none, have a language-model head. */
+static enum deck_head head_of(const json_t *type)
 {
-    static const char *const off[] = {"bias",
-                                      "use_dora",
-                                      "fan_in_fan_out",
-                                      "modules_to_save",
-                                      "rank_pattern",
-                                      "alpha_pattern",
-                                      "lora_bias",
-                                      "layer_replication",
-                                      "target_parameters",
-                                      "use_qalora",
-                                      "use_bdlora",
-                                      "alora_invocation_tokens",
-                                      "trainable_token_indices"};
+    const char *name = json_is_string(type) ? json_string_value(type) : "";
+    return strcmp(name, "SEQ_CLS") == 0     ? DECK_HEAD_SEQUENCE
+           : strcmp(name, "TOKEN_CLS") == 0 ? DECK_HEAD_TOKEN
+                                            : DECK_HEAD_LM;
+}
+
+static int read_keys(struct peft_config *to, const json_t *config, const char *path)
+{
+    static const char *const off[] = {
+        "bias",          "use_dora",   "fan_in_fan_out",          "rank_pattern",
+        "alpha_pattern", "lora_bias",  "layer_replication",       "target_parameters",
+        "use_qalora",    "use_bdlora", "alora_invocation_tokens", "trainable_token_indices"};
     const json_t *type = json_object_get(config, "peft_type"), *rank = json_object_get(config, "r");
-    const json_t *alpha = json_object_get(config, "lora_alpha");
+    const json_t *alpha = json_object_get(config, "lora_alpha"), *dropout = json_object_get(config, "lora_dropout");
     if (!json_is_string(type) || strcmp(json_string_value(type), "LORA") != 0)
         return error_user("%s: key peft_type: must be \"LORA\"", path);
     for (size_t i = 0; i < sizeof off / sizeof *off; i++)
@@ -97,19 +135,26 @@ static int read_keys(struct lora_settings *lora, const json_t *config, const cha
         return error_user("%s: key r: must be an integer from 1 to 65536", path);
     if (!json_is_number(alpha) || !(json_number_value(alpha) >= 0))
         return error_user("%s: key lora_alpha: must be a number", path);
-    *lora = (struct lora_settings){.rank = json_integer_value(rank), .alpha = json_number_value(alpha)};
+    if (dropout != NULL &&
+        !(json_is_number(dropout) && json_number_value(dropout) >= 0 && json_number_value(dropout) < 1))
+        return error_user("%s: key lora_dropout: must be a number of at least 0 and below 1", path);
+    *to = (struct peft_config){.lora = {.rank = json_integer_value(rank),
+                                        .alpha = json_number_value(alpha),
+                                        .dropout = json_number_value(dropout)},
+                               .head = head_of(json_object_get(config, "task_type")),
+                               .saves_modules = !is_off(json_object_get(config, "modules_to_save"))};
     if (!is_off(json_object_get(config, "use_rslora"))) /* the factor is alpha / sqrt(r) */
-        lora->alpha *= sqrt((double)lora->rank);
+        to->lora.alpha *= sqrt((double)to->lora.rank);
     return ERROR_NONE;
 }
 
-int peft_read_config(struct lora_settings *lora, const char *folder)
+int peft_read_config(struct peft_config *to, const char *folder)
 {
     char *path = config_path(folder);
     json_t *config;
     int code = json_file_read(&config, path);
     if (code == ERROR_NONE)
-        code = read_keys(lora, config, path);
+        code = read_keys(to, config, path);
     json_decref(config);
     free(path);
     return code;

@@ -38,10 +38,20 @@ static json_t *special_tokens(const struct tokenizer *tokenizer)
     return out;
 }
 
+/* Returns whether the tokenizer is a model of SentencePiece, which transformers' classes read without tokenizer.json.
+ */
+static bool is_spm(const struct tokenizer *tokenizer)
+{
+    const struct tokenizer_bundle *bundle = &tokenizer->bundle;
+    return bundle->files[BUNDLE_JSON].data == NULL &&
+           bpe_file_kind(bundle->files[BUNDLE_MODEL].data, bundle->files[BUNDLE_MODEL].bytes) == BPE_FILE_SPM;
+}
+
 static json_t *configuration(const struct tokenizer *tokenizer, int64_t tokens)
 {
     json_t *out = special_tokens(tokenizer);
-    json_object_set_new(out, "tokenizer_class", json_string("PreTrainedTokenizerFast"));
+    json_object_set_new(out, "tokenizer_class",
+                        json_string(is_spm(tokenizer) ? "LlamaTokenizer" : "PreTrainedTokenizerFast"));
     json_object_set_new(out, "model_max_length", json_integer(tokens));
     json_object_set_new(out, "clean_up_tokenization_spaces", json_false());
     json_object_set_new(out, "model_input_names", json_pack("[s, s]", "input_ids", "attention_mask"));
@@ -53,7 +63,7 @@ static json_t *make(const struct tokenizer *tokenizer, enum bundle_kind kind, in
 {
     switch (kind) {
     case BUNDLE_JSON:
-        return tokenizer_json(tokenizer->bpe);
+        return is_spm(tokenizer) ? NULL : tokenizer_json(tokenizer->bpe);
     case BUNDLE_CONFIG:
         return configuration(tokenizer, tokens);
     case BUNDLE_SPECIALS:

@@ -129,7 +129,7 @@ static bool write_datasets(hid_t file, const struct checkpoint_layout *layout)
         for (int u = 0; u < layout->model->unit_count && good; u++) {
             const struct unit *unit = &layout->model->units[u];
             for (int i = 0; i < unit->parameter_count && good; i++, offset++)
-                if (piece_exists(unit, (enum piece_kind)kind))
+                if (piece_exists(unit, &unit->parameters[i], (enum piece_kind)kind))
                     good = write_dataset(file, checkpoint_type(layout->dtype), (enum piece_kind)kind,
                                          &unit->parameters[i], offset);
         }

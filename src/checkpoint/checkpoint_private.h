@@ -81,6 +81,9 @@ struct checkpoint_reading {
     bool new_head, new_adapters;
 };
 
+/* Returns whether an open file has linear layers of the model's fine-tuning head; true if the model has none. Local. */
+bool checkpoint_has_task_head(hid_t file, const struct model *model);
+
 /* Checks that the tensors in an open file fit the model. Local. ERROR_USER: tensors are missing, unknown or of another
  * shape (the message names each), or moments are requested and the file is a final model. */
 int checkpoint_check_tensors(hid_t file, const char *path, const struct model *model,

@@ -93,6 +93,18 @@ static void mark_new(const struct model *model, const struct checkpoint_reading 
                     *places = CHECKPOINT_NEW;
 }
 
+bool checkpoint_has_task_head(hid_t file, const struct model *model)
+{
+    const struct unit *head = model_head(model);
+    bool is = model->settings.task.head == DECK_HEAD_LM;
+    char name[CHECKPOINT_DATASET_BYTES];
+    for (int i = 0; i < head->parameter_count && !is; i++) {
+        checkpoint_dataset_name(name, PIECE_WEIGHT, &head->parameters[i]);
+        is = is_of_task_head(model, head, &head->parameters[i]) && hdf5_has(file, name);
+    }
+    return is;
+}
+
 static bool has_adapters(hid_t file, const struct model *model)
 {
     char name[CHECKPOINT_DATASET_BYTES];
@@ -145,11 +157,37 @@ static void check_members(hid_t file, const struct model *model, bool new_head, 
 static void check_unit(hid_t file, const struct model *model, const struct unit *unit, enum piece_kind kind,
                        const struct checkpoint_reading *reading, struct fault_list *faults)
 {
-    for (int i = 0; i < unit->parameter_count && piece_exists(unit, kind); i++)
-        if (reading->new_head && is_of_task_head(model, unit, &unit->parameters[i]))
-            check_new(file, &unit->parameters[i], faults);
-        else if (!is_new(model, unit, &unit->parameters[i], reading))
-            check_dataset(file, kind, &unit->parameters[i], faults);
+    for (int i = 0; i < unit->parameter_count; i++) {
+        const struct parameter *p = &unit->parameters[i];
+        if (!piece_exists(unit, p, kind))
+            continue;
+        if (reading->new_head && is_of_task_head(model, unit, p))
+            check_new(file, p, faults);
+        else if (!is_new(model, unit, p, reading))
+            check_dataset(file, kind, p, faults);
+    }
+}
+
+/* Checks that the file's moments are not those of the other optimizer: of matrices of blocks AdamW has second moments,
+ * Muon has none. A file in which some are missing is damaged. */
+static int check_optimizer(hid_t file, const char *path, const struct model *model)
+{
+    int matrices = 0, others = 0;
+    for (int u = 0; u < model->unit_count; u++)
+        for (int i = 0; i < model->units[u].parameter_count && model->units[u].layer >= 0; i++) {
+            const struct unit *unit = &model->units[u];
+            const struct parameter *p = &unit->parameters[i];
+            char name[CHECKPOINT_DATASET_BYTES];
+            checkpoint_dataset_name(name, PIECE_V, p);
+            if (p->storage != STORAGE_MATRIX || !piece_exists(unit, p, PIECE_M))
+                continue;
+            matrices++;
+            others += hdf5_has(file, name) != piece_exists(unit, p, PIECE_V);
+        }
+    return matrices == 0 || others < matrices
+               ? ERROR_NONE
+               : error_user("%s: has the moments of optimizer.kind = \"%s\", and this run has \"%s\"", path,
+                            model->settings.muon ? "adamw" : "muon", model->settings.muon ? "muon" : "adamw");
 }
 
 int checkpoint_check_tensors(hid_t file, const char *path, const struct model *model,
@@ -166,6 +204,8 @@ int checkpoint_check_tensors(hid_t file, const char *path, const struct model *m
     for (int kind = PIECE_M; kind < kinds; kind++)
         if (!hdf5_has(file, checkpoint_groups[kind]))
             return error_user("%s: has no group /%s", path, checkpoint_groups[kind]);
+    if (kinds > PIECE_M && check_optimizer(file, path, model) != ERROR_NONE)
+        return ERROR_USER;
     for (int kind = 0; kind < kinds; kind++)
         for (int u = 0; u < model->unit_count; u++)
             check_unit(file, model, &model->units[u], (enum piece_kind)kind, reading, &faults);

@@ -112,13 +112,15 @@ struct checkpoint_source {
     hid_t file;
 };
 
-static int open_source(struct checkpoint_source *source, const struct model *model, bool adapters)
+/* The file must have the tensors of units 0 .. end - 1. */
+static int open_source(struct checkpoint_source *source, const struct model *model, int end)
 {
-    const struct checkpoint_reading reading = {.kinds = PIECE_WEIGHT + 1, .new_adapters = !adapters};
+    struct checkpoint_reading reading = {.kinds = PIECE_WEIGHT + 1, .new_adapters = end <= model->head + 1};
     struct hdf5_silence silence;
     hdf5_silence_begin(&silence);
     int code = checkpoint_open(&source->file, source->path);
     if (code == ERROR_NONE) {
+        reading.new_head = end <= model->head && !checkpoint_has_task_head(source->file, model);
         code = checkpoint_check_tensors(source->file, source->path, model, &reading);
         if (code != ERROR_NONE)
             H5Fclose(source->file);
@@ -131,7 +133,7 @@ int checkpoint_source_open(struct checkpoint_source **out, const struct model *m
 {
     struct checkpoint_source *source = memory_allocate(sizeof *source);
     source->path = path;
-    int code = open_source(source, model, false);
+    int code = open_source(source, model, model->head);
     *out = code == ERROR_NONE ? source : NULL;
     if (code != ERROR_NONE)
         memory_free(source);
@@ -177,7 +179,7 @@ int checkpoint_stream_read(const struct model *model, int first, int end, const 
                            int (*take)(void *self, const struct checkpoint_piece *piece), void *self)
 {
     struct stream_reader reader = {.source.path = path, .take = take, .self = self};
-    int code = open_source(&reader.source, model, end > model->head + 1);
+    int code = open_source(&reader.source, model, end);
     if (code == ERROR_NONE) {
         code = visit_pieces(model, first, end, "reading", read_piece, &reader);
         H5Fclose(reader.source.file);

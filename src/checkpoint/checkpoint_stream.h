@@ -21,8 +21,10 @@ struct checkpoint_piece {
 int checkpoint_stream_write(const struct model *model, const struct checkpoint_meta *meta, const char *path,
                             int (*fill)(void *self, const struct checkpoint_piece *piece), void *self);
 
-/* Opens a verified file to read pieces of its weights. The file need not have the model's adapters. path is borrowed.
- * Local. *out is NULL after an error. ERROR_USER: tensors do not fit the model (the message names each). */
+/* Opens a verified file to read pieces of its weights. The file need not have the model's adapters, and may have a
+ * language-model head where the model has a fine-tuning head: of the head, only its final norm can then be read. path
+ * is borrowed. Local. *out is NULL after an error. ERROR_USER: tensors do not fit the model (the message names each).
+ */
 struct checkpoint_source;
 int checkpoint_source_open(struct checkpoint_source **out, const struct model *model, const char *path);
 /* Fills piece->staging. ERROR_USER: the tensor is damaged. */
@@ -30,7 +32,8 @@ int checkpoint_source_read(struct checkpoint_source *source, const struct checkp
 /* NULL: does nothing. */
 void checkpoint_source_close(struct checkpoint_source *source);
 
-/* Reads the weights of units first .. end - 1 of a verified file, which need not have adapters that are not read. Calls
+/* Reads the weights of units first .. end - 1 of a verified file, which need not have adapters that are not read, and
+ * may have a language-model head where the model has a fine-tuning head that is not read. Calls
  * take for each piece, with piece->staging filled. Local. Errors: those of take; ERROR_USER: tensors do not fit the
  * model (the message names each). */
 int checkpoint_stream_read(const struct model *model, int first, int end, const char *path,

@@ -41,8 +41,8 @@ static const struct command_option options[] = {
     {"field", 0, "NAME", COMMAND_TEXT, false, &given.field,
      "JSON, CSV, TSV, Parquet: field with a record's sequence (text)"},
     {"labels", 0, "NAMES", COMMAND_TEXT, false, &given.labels,
-     "labels for fine-tuning, stored with the sequences: columns of CSV, TSV or Parquet, or NAME=value in FASTA "
-     "headers"},
+     "labels for fine-tuning, stored with the sequences: columns of CSV, TSV or Parquet, members of JSON, or "
+     "NAME=value in FASTA headers"},
     {"label-kind", 0, "KIND", COMMAND_TEXT, false, &given.label_kind,
      "class (of each record), number (one or more a record, --labels A,B), or token (a character for each token) "
      "(class)"},
@@ -69,9 +69,10 @@ const struct command command_prepare = {
             "nucleotides are read as capitals and counted. Proteins (esm2, amplify): one stop symbol * at the end of\n"
             "a record is dropped; lower-case letters and other characters that are not tokens become <unk> and are\n"
             "counted. The folder of OUT.h5 is created if it does not exist.\n\n"
-            "Text: --tokenizer names a tokenizer.json of Hugging Face, a tokenizer.model of tiktoken (Llama 3), or a\n"
-            "folder with one of them, with vocab.json and merges.txt, or with vocab.txt: byte-level BPE, WordPiece,\n"
-            "tables of words and k-mers. Each record is encoded as a whole, and the store keeps the tokenizer's files.",
+            "Text: --tokenizer names a tokenizer.json of Hugging Face, a tokenizer.model of SentencePiece (Llama 2,\n"
+            "Mistral 7B) or of tiktoken (Llama 3), or a folder with one of them, with vocab.json and merges.txt, or\n"
+            "with vocab.txt: BPE, Unigram, WordPiece, tables of words and k-mers. Each record is encoded as a whole,\n"
+            "and the store keeps the tokenizer's files.",
     .options = options,
     .least = 1,
     .most = -1,

@@ -33,12 +33,12 @@ static const struct command_option options[] = {
 const struct command command_sweep = {
     .name = "sweep",
     .arguments = "LIST.cfg",
-    .summary = "run many short trainings and compare their speed",
+    .summary = "run many short trainings and compare their speed and losses",
     .help = "Trains each case of LIST for some steps: decks x ranks x any keys, and weak or strong scaling, as\n"
             "described in doc/sweeps.md. A case runs here under mpirun, or is submitted to a batch system and\n"
             "collected by a later call of the same command. Finished cases are not run again. FOLDER/results.h5 and\n"
-            "results.csv contain speed, step times, MFU, memory and efficiency, planned and measured; weak.svg and\n"
-            "strong.svg plot them.",
+            "results.csv contain speed, step times, MFU, memory and efficiency, planned and measured, and losses;\n"
+            "loss.svg, weak.svg and strong.svg plot them, report.html has all.",
     .options = options,
     .least = 1,
     .most = 1,

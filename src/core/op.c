@@ -84,9 +84,12 @@ static const struct op_field rmsnorm_backward_fields[] = {
     ACCUMULATED(rmsnorm_backward, dweight, OP_WRITE | OPTIONAL, STAT, "1 H"),
 };
 static const struct op_field layernorm_forward_fields[] = {
-    FIELD(layernorm_forward, x, OP_READ, FLOAT, "T H"),    FIELD(layernorm_forward, weight, OP_READ, FLOAT, "1 H"),
-    FIELD(layernorm_forward, bias, OP_READ, FLOAT, "1 H"), FIELD(layernorm_forward, y, OP_WRITE, FLOAT, "T H"),
-    FIELD(layernorm_forward, mean, OP_WRITE, STAT, "1 T"), FIELD(layernorm_forward, rstd, OP_WRITE, STAT, "1 T"),
+    FIELD(layernorm_forward, x, OP_READ, FLOAT, "T H"),
+    FIELD(layernorm_forward, weight, OP_READ, FLOAT, "1 H"),
+    FIELD(layernorm_forward, bias, OP_READ | OPTIONAL, FLOAT, "1 H"),
+    FIELD(layernorm_forward, y, OP_WRITE, FLOAT, "T H"),
+    FIELD(layernorm_forward, mean, OP_WRITE, STAT, "1 T"),
+    FIELD(layernorm_forward, rstd, OP_WRITE, STAT, "1 T"),
 };
 static const struct op_field layernorm_backward_fields[] = {
     FIELD(layernorm_backward, x, OP_READ, FLOAT, "T H"),
@@ -299,6 +302,16 @@ static const struct op_field add_fields[] = {
 static const struct op_field multiply_fields[] = {
     FIELD(multiply, x, OP_READ_WRITE, FLOAT, "M N"),
 };
+static const struct op_field affine_fields[] = {
+    FIELD(affine, from, OP_READ, FLOAT, "M N"),
+    FIELD(affine, squares, OP_READ | OPTIONAL, F64, "1 1"),
+    FIELD(affine, to, OP_WRITE, SAME, "M N"),
+};
+static const struct op_field dropout_fields[] = {
+    FIELD(dropout, x, OP_READ, FLOAT, "T H"),
+    FIELD(dropout, keys, OP_READ, I32, "1 T"),
+    ACCUMULATED(dropout, y, OP_WRITE, SAME, "T H"),
+};
 static const struct op_field exact_add_fields[] = {
     FIELD(exact_add, from, OP_READ, STAT, "1 N"),
     ACCUMULATED(exact_add, to, OP_WRITE, F64, "1 N"),
@@ -340,6 +353,17 @@ static const struct op_field adamw_fields[] = {
     FIELD(adamw, gradient, OP_READ, FLOAT, "1 N"),     FIELD(adamw, m, OP_READ_WRITE, FLOAT, "1 N"),
     FIELD(adamw, v, OP_READ_WRITE, FLOAT, "1 N"),      FIELD(adamw, step, OP_READ, STAT, "1 3"),
     FIELD(adamw, scale, OP_READ, STAT, "1 1"),
+};
+static const struct op_field momentum_fields[] = {
+    FIELD(momentum, gradient, OP_READ, FLOAT, "1 N"),
+    FIELD(momentum, m, OP_READ_WRITE, FLOAT, "1 N"),
+    FIELD(momentum, update, OP_WRITE, FLOAT, "1 N"),
+    FIELD(momentum, scale, OP_READ, STAT, "1 1"),
+};
+static const struct op_field muon_fields[] = {
+    FIELD(muon, weight, OP_READ_WRITE, FLOAT, "1 N"), FIELD(muon, low, OP_READ_WRITE | OPTIONAL, I16, "1 N"),
+    FIELD(muon, update, OP_READ, FLOAT, "1 N"),       FIELD(muon, rate, OP_READ, STAT, "1 1"),
+    FIELD(muon, scale, OP_READ, STAT, "1 1"),
 };
 static const struct op_field all_reduce_fields[] = {
     FIELD(all_reduce, x, OP_READ_WRITE, FLOAT, "M N"),

@@ -59,6 +59,8 @@ struct group;
     X(FILL, fill)                                                                                                      \
     X(ADD, add)                                                                                                        \
     X(MULTIPLY, multiply)                                                                                              \
+    X(AFFINE, affine)                                                                                                  \
+    X(DROPOUT, dropout)                                                                                                \
     X(EXACT_ADD, exact_add)                                                                                            \
     X(EXACT_READ, exact_read)                                                                                          \
     X(QUANTIZE, quantize)                                                                                              \
@@ -66,7 +68,9 @@ struct group;
     X(DELAYED_SCALE, delayed_scale)                                                                                    \
     X(SUM_SQUARES, sum_squares)                                                                                        \
     X(GRADIENT_SCALE, gradient_scale)                                                                                  \
-    X(ADAMW, adamw)
+    X(ADAMW, adamw)                                                                                                    \
+    X(MOMENTUM, momentum)                                                                                              \
+    X(MUON, muon)
 
 /* Collectives, which executors pass on to the group's table. */
 #define OP_COLLECTIVE_TABLE(X)                                                                                         \
@@ -161,12 +165,12 @@ struct rmsnorm_backward_args {
     bool one_plus;
 };
 
-/* mean = mean(x); rstd = 1 / sqrt(mean((x - mean)^2) + eps); y = (x - mean) * rstd * weight + bias.
+/* mean = mean(x); rstd = 1 / sqrt(mean((x - mean)^2) + eps); y = (x - mean) * rstd * weight (+ bias).
  * (Ba, Kiros & Hinton 2016.) */
 struct layernorm_forward_args {
     struct tensor x;      /* f [T, H] */
     struct tensor weight; /* f [1, H] */
-    struct tensor bias;   /* f [1, H] */
+    struct tensor bias;   /* optional f [1, H] */
     struct tensor y;      /* f [T, H] */
     struct tensor mean;   /* stat [1, T] */
     struct tensor rstd;   /* stat [1, T] */
@@ -184,8 +188,8 @@ struct layernorm_backward_args {
     struct tensor dy;         /* f [T, H] */
     struct tensor residual;   /* optional f [T, H]: gradient of the residual connection; may be dx itself */
     struct tensor dx;         /* f [T, H]; optional: absent if only dweight and dbias are wanted */
-    struct tensor dweight;    /* stat [1, H]; optional, with dbias: absent if only dx is wanted */
-    struct tensor dbias;      /* stat [1, H]; optional, with dweight */
+    struct tensor dweight;    /* stat [1, H]; optional: absent if only dx is wanted */
+    struct tensor dbias;      /* stat [1, H]; optional, not without dweight: absent if the norm has no bias */
     struct tensor sum;        /* stat [1, H]; optional, with dx */
     bool accumulate;          /* for dweight and dbias */
     bool accumulate_sum;      /* accumulate, for sum */
@@ -229,9 +233,12 @@ struct rope_args {
     bool inverse;
 };
 
+enum { ATTENTION_LONGEST_WINDOW = 1 << 30 }; /* so that 32 bits suffice for positions and windows */
+
 /* Segments of a packed batch: tables on the device, with one slot per segment. A slot with q_length 0 is empty. Query i
- * of a segment sees key j of the same segment if not causal, or if j <= i + q_offset; i and j count from 0 within the
- * segment. If k and v use the tables of q, q_offset is all zeros.
+ * of a segment sees key j of the same segment if not causal, or if j <= i + q_offset, and with a sliding window also j
+ * > i + q_offset - window; i and j count from 0 within the segment. If k and v use the tables of q, q_offset is all
+ * zeros.
  *
  * Segments never share rows of q. In a backward they do not share rows of k and v either: if several segments see the
  * same keys, launch once for each segment and accumulate dk and dv.
@@ -261,6 +268,7 @@ struct attention_forward_args {
     int64_t heads, kv_heads, head_dim;
     float scale;
     bool causal;
+    int64_t window; /* sliding window: keys that a query sees at most, itself included; 0: no limit; causal only */
 };
 
 /* Gradients of attention_forward: dq, dk and dv (+)= the gradient, which is 0 for rows outside all segments. k and v
@@ -278,6 +286,7 @@ struct attention_backward_args {
     int64_t heads, kv_heads, head_dim;
     float scale;
     bool causal;
+    int64_t window;     /* as in attention_forward */
     bool accumulate_q;  /* accumulate, for dq */
     bool accumulate_kv; /* accumulate, for dk and dv */
     /* Optional, and not with accumulation: rope's arguments, for rows that q and k share. */
@@ -605,6 +614,27 @@ struct multiply_args {
     double factor;
 };
 
+/* to = factor * from / max(sqrt(squares), eps) + diagonal * I; without squares there is no division. Computed in f32,
+ * with one factor that is rounded to f32, and rounded once to to's type. */
+struct affine_args {
+    struct tensor from;    /* f [M, N]; may be to itself */
+    struct tensor squares; /* optional f64 [1, 1] */
+    struct tensor to;      /* from's type [M, N]; M = N with a diagonal */
+    double factor, diagonal, eps;
+};
+
+/* Dropout (Srivastava et al. 2014): y (+)= x / (1 - probability) for the elements that are kept, and 0 for the others.
+ * keys[t], salt and origin + c decide whether element (t, c) is kept (core/dropout.h). */
+struct dropout_args {
+    struct tensor x;    /* f [T, H] */
+    struct tensor keys; /* i32 [1, T]: keys of the tokens */
+    struct tensor y;    /* x's type [T, H]; may be x itself */
+    double probability; /* above 0, below 1 */
+    uint32_t salt;      /* differs between tensors with the same keys */
+    int64_t origin;     /* the column of the whole tensor that is x's first one; columns are below 2^32 */
+    bool accumulate;
+};
+
 /* to (+)= from, rounded to the nearest multiple of quantum (a power of two), ties to even; NaN where |from| > most.
  * Sums below 2^53 quanta are exact, and therefore independent of their order (Demmel & Nguyen 2013). */
 struct exact_add_args {
@@ -720,6 +750,33 @@ struct adamw_args {
     struct tensor step;     /* stat [1, ADAMW_STEP_COUNT] */
     struct tensor scale;    /* stat [1, 1] */
     double beta1, beta2, eps, weight_decay, lr_factor;
+};
+
+/* The momentum of Muon (torch.optim.Muon). With g = gradient * scale:
+ *   m = momentum m + (1 - momentum) g
+ *   update = nesterov ? momentum m + (1 - momentum) g : m
+ * Everything is computed in f32, and rounded once where it is stored. If scale is NaN, m does not change and update is
+ * 0. */
+struct momentum_args {
+    struct tensor gradient; /* f [1, n], of m's type, or bf16 with an f32 m */
+    struct tensor m;        /* f [1, n] */
+    struct tensor update;   /* f [1, n], of any type */
+    struct tensor scale;    /* stat [1, 1] */
+    double momentum;
+    bool nesterov;
+};
+
+/* The step of Muon with an orthogonalized update (torch.optim.Muon). With lr = rate * lr_factor:
+ *   w -= lr * weight_decay * w
+ *   w -= lr * adjustment * update
+ * Everything is computed in f32, and rounded once where it is stored in bf16. If scale is NaN, nothing changes. */
+struct muon_args {
+    struct tensor weight; /* f [1, n]; with low: bf16, the high part of split */
+    struct tensor low;    /* optional i16 [1, n] */
+    struct tensor update; /* f [1, n], of any type */
+    struct tensor rate;   /* stat [1, 1] */
+    struct tensor scale;  /* stat [1, 1] */
+    double lr_factor, weight_decay, adjustment;
 };
 
 /* Collectives over `group`, which has `size` ranks. All ranks launch the same collectives in the same order. f32 and

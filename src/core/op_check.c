@@ -204,14 +204,26 @@ static const char *check_segments(const struct attention_segments *s, int64_t qu
     return NULL;
 }
 
+static const char *check_window(int64_t window, bool causal)
+{
+    REQUIRE(window >= 0 && window <= ATTENTION_LONGEST_WINDOW && (causal || window == 0));
+    return NULL;
+}
+
 static const char *check_attention_forward(const struct attention_forward_args *a)
 {
+    const char *wrong = check_window(a->window, a->causal);
+    if (wrong != NULL)
+        return wrong;
     REQUIRE(a->heads % a->kv_heads == 0);
     return check_segments(&a->segments, a->q.rows, a->k.rows);
 }
 
 static const char *check_attention_backward(const struct attention_backward_args *a)
 {
+    const char *wrong = check_window(a->window, a->causal);
+    if (wrong != NULL)
+        return wrong;
     REQUIRE(a->heads % a->kv_heads == 0);
     REQUIRE(a->dq.dtype == a->q.dtype || is_stat(&a->dq));
     REQUIRE((a->dk.dtype == a->k.dtype || is_stat(&a->dk)) && a->dv.dtype == a->dk.dtype);
@@ -314,7 +326,7 @@ const char *op_check(enum op op, const void *args)
         RULE(EMBEDDING_FORWARD, embedding_forward, a->origin >= 0)
         RULE(EMBEDDING_BACKWARD, embedding_backward, a->origin >= 0)
         RULE(LAYERNORM_BACKWARD, layernorm_backward,
-             tensor_present(&a->dweight) == tensor_present(&a->dbias) &&
+             (!tensor_present(&a->dbias) || tensor_present(&a->dweight)) &&
                  (!tensor_present(&a->sum) || tensor_present(&a->dx)))
         RULE(ROPE, rope, a->head_dim % 2 == 0)
         CHECK(ATTENTION_FORWARD, attention_forward, check_attention_forward(a))
@@ -335,6 +347,7 @@ const char *op_check(enum op op, const void *args)
         RULE(XENT_MERGE, xent_merge, a->statistics.rows > 0)
         RULE(XENT_GRAD, xent_grad, a->origin >= 0)
         RULE(MSE, mse, a->predictions.cols > 0)
+        RULE(DROPOUT, dropout, a->probability > 0 && a->probability < 1 && a->origin >= 0)
         RULE(EXACT_ADD, exact_add, a->quantum > 0 && a->most > 0)
         CHECK(QUANTIZE, quantize, check_quantized(&a->to, a->x.rows, a->x.cols))
         RULE(QUANTIZATION_STATISTIC, quantization_statistic,
@@ -345,6 +358,10 @@ const char *op_check(enum op op, const void *args)
                  ? a->sum.cols == SQUARES_PARTS && is_stat(&a->x) && a->x.rows == 1 && a->x.cols % SQUARES_BLOCK == 0
                  : a->sum.cols == 1)
         CHECK(ADAMW, adamw, check_adamw(a))
+        RULE(AFFINE, affine, a->diagonal == 0 || a->from.rows == a->from.cols)
+        RULE(MOMENTUM, momentum,
+             a->gradient.dtype == a->m.dtype || (a->gradient.dtype == DTYPE_BF16 && a->m.dtype == DTYPE_F32))
+        RULE(MUON, muon, !tensor_present(&a->low) || a->weight.dtype == DTYPE_BF16)
         RULE(ALL_REDUCE, all_reduce,
              a->maximum ? is_stat(&a->x) && !tensor_present(&a->scratch)
                         : !tensor_present(&a->scratch) || tensor_count(&a->scratch) == tensor_count(&a->x))

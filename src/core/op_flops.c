@@ -7,22 +7,26 @@ static int64_t gemm_flops(const struct gemm_args *a)
 }
 
 /* Segment lengths are on the device and change in each step, so attention is counted as if rows were divided evenly
- * among the slots: tokens * (tokens per slot), halved when causal. Two GEMMs forward, five backward. */
+ * among the slots: tokens * (tokens per slot), halved when causal, less the triangle outside of a window. Two GEMMs
+ * forward, five backward. */
 static int64_t attention_flops(int64_t products, const struct tensor *q, const struct tensor *k, int64_t slots,
-                               bool causal)
+                               bool causal, int64_t window)
 {
-    int64_t all = 2 * products * q->rows * q->cols * (k->rows / (slots > 0 ? slots : 1));
-    return causal ? all / 2 : all;
+    const int64_t keys = k->rows / (slots > 0 ? slots : 1), all = 2 * products * q->rows * q->cols * keys;
+    if (!causal)
+        return all;
+    const double outside = window > 0 && window < keys ? 1.0 - (double)window / (double)keys : 0.0;
+    return outside > 0 ? (int64_t)((double)all / 2 * (1.0 - outside * outside)) : all / 2;
 }
 
 static int64_t attention_forward_flops(const struct attention_forward_args *a)
 {
-    return attention_flops(2, &a->q, &a->k, a->segments.q_start.cols, a->causal);
+    return attention_flops(2, &a->q, &a->k, a->segments.q_start.cols, a->causal, a->window);
 }
 
 static int64_t attention_backward_flops(const struct attention_backward_args *a)
 {
-    return attention_flops(5, &a->q, &a->k, a->segments.q_start.cols, a->causal);
+    return attention_flops(5, &a->q, &a->k, a->segments.q_start.cols, a->causal, a->window);
 }
 
 /* Each row is multiplied with one expert's matrix; rows that no expert has are counted too. */

@@ -126,24 +126,26 @@ static void backward_block(const struct attention_backward_args *args, const str
     load_queries(args, head, segment->q_start + first, queries, lanes, scratch);
     memset(scratch->dq, 0, (size_t)(dim * TILE_QUERIES) * sizeof(float));
     int64_t keys = attention_visible(segment, first + queries - 1, args->causal);
-    for (int64_t key = 0; key < keys; key += TILE_KEYS) {
+    int64_t begin = attention_first(segment, first, args->window) / TILE_KEYS * TILE_KEYS;
+    for (int64_t key = begin; key < keys; key += TILE_KEYS) {
         int64_t count = cpu_min(TILE_KEYS, keys - key), row = segment->kv_start + key;
-        /* causal: the block's first lanes may see none of these keys */
-        int64_t skip = args->causal ? tile_skip(key - first - segment->offset) : 0, rest = lanes - skip;
+        int64_t shift = first + segment->offset - key; /* the key at the block's first query */
+        const struct tile_lanes seeing = tile_seeing(lanes, count, shift, args->causal, args->window);
+        int64_t skip = seeing.first, rest = seeing.count, depth = cpu_min(queries - skip, rest);
         float *s = scratch->s + skip, *ds = scratch->ds + skip;
         attention_read(&args->k, row, count, kv_col, dim, scratch->k_block);
         attention_read(&args->v, row, count, kv_col, dim, scratch->v_block);
         tile_multiply(s, TILE_QUERIES, (struct tile_factor){scratch->k_block, dim, 1}, scratch->q + skip, TILE_QUERIES,
                       count, rest, dim, false);
         if (args->causal)
-            tile_mask(s, count, first + skip + segment->offset - key);
+            tile_mask(s, count, rest, shift + skip, args->window);
         tile_multiply(ds, TILE_QUERIES, (struct tile_factor){scratch->v_block, dim, 1}, scratch->d_o + skip,
                       TILE_QUERIES, count, rest, dim, false);
         score_gradients(s, ds, count, rest, scratch->lse + skip, scratch->delta + skip);
         tile_multiply(scratch->dv + key * width, width, (struct tile_factor){s, TILE_QUERIES, 1},
-                      scratch->d_o_rows + skip * width, width, count, width, queries - skip, true);
+                      scratch->d_o_rows + skip * width, width, count, width, depth, true);
         tile_multiply(scratch->dk + key * width, width, (struct tile_factor){ds, TILE_QUERIES, 1},
-                      scratch->q_rows + skip * width, width, count, width, queries - skip, true);
+                      scratch->q_rows + skip * width, width, count, width, depth, true);
         tile_multiply(scratch->dq + skip, TILE_QUERIES, (struct tile_factor){scratch->k_block, 1, dim}, ds,
                       TILE_QUERIES, dim, rest, count, true);
     }

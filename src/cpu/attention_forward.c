@@ -133,18 +133,22 @@ static void forward_block(const struct attention_forward_args *args, const struc
         scratch->sum[i] = 0.0f;
     }
     int64_t keys = attention_visible(&segment, first + queries - 1, args->causal);
-    for (int64_t key = 0; key < keys; key += TILE_KEYS) {
+    /* tiles of keys are the same for all queries, so that a query's result does not depend on the others of its block
+     */
+    int64_t begin = attention_first(&segment, first, args->window) / TILE_KEYS * TILE_KEYS;
+    for (int64_t key = begin; key < keys; key += TILE_KEYS) {
         int64_t count = cpu_min(TILE_KEYS, keys - key), row = segment.kv_start + key;
-        /* causal: the block's first lanes may see none of these keys */
-        int64_t skip = args->causal ? tile_skip(key - first - segment.offset) : 0, rest = lanes - skip;
+        int64_t shift = first + segment.offset - key; /* the key at the block's first query */
+        const struct tile_lanes seeing = tile_seeing(lanes, count, shift, args->causal, args->window);
+        int64_t skip = seeing.first, rest = seeing.count;
         float *s = scratch->s + skip, *o = scratch->o + skip, *factor = scratch->factor + skip;
         attention_read(&args->k, row, count, kv_col, dim, scratch->rows);
         tile_multiply(s, TILE_QUERIES, (struct tile_factor){scratch->rows, dim, 1}, scratch->q + skip, TILE_QUERIES,
                       count, rest, dim, false);
         if (args->causal)
-            tile_mask(s, count, first + skip + segment.offset - key);
+            tile_mask(s, count, rest, shift + skip, args->window);
         update(s, count, rest, scratch->largest + skip, scratch->sum + skip, factor);
-        if (key > 0)
+        if (key > begin)
             scale_columns(o, dim, rest, factor);
         attention_read(&args->v, row, count, kv_col, dim, scratch->rows);
         tile_multiply(o, TILE_QUERIES, (struct tile_factor){scratch->rows, 1, dim}, s, TILE_QUERIES, dim, rest, count,

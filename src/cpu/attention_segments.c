@@ -16,6 +16,11 @@ int64_t attention_visible(const struct attention_segment *segment, int64_t i, bo
     return cpu_max(0, cpu_min(segment->kv_length, i + segment->offset + 1));
 }
 
+int64_t attention_first(const struct attention_segment *segment, int64_t i, int64_t window)
+{
+    return window == 0 ? 0 : cpu_max(0, cpu_min(segment->kv_length, i + segment->offset + 1 - window));
+}
+
 void attention_cover(const struct attention_segments *segments, bool keys, int64_t rows, char *covered)
 {
     memset(covered, 0, (size_t)rows);

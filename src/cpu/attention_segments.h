@@ -15,9 +15,10 @@ static inline int64_t attention_slots(const struct attention_segments *segments)
 
 struct attention_segment attention_segment(const struct attention_segments *segments, int64_t slot);
 
-/* Returns the number of keys that query i of a segment sees, always the segment's first ones. Causal: keys j <= i +
- * offset. */
+/* Query i of a segment sees the keys from attention_first to attention_visible - 1. Causal: keys j <= i + offset, with
+ * a window also j > i + offset - window. */
 int64_t attention_visible(const struct attention_segment *segment, int64_t i, bool causal);
+int64_t attention_first(const struct attention_segment *segment, int64_t i, int64_t window);
 
 /* Fills covered[rows]: 1 where a segment covers the row, else 0. Rows are queries, or keys when `keys`. */
 void attention_cover(const struct attention_segments *segments, bool keys, int64_t rows, char *covered);

@@ -121,9 +121,23 @@ CPU_CLONES void tile_copy(const float *from, int64_t from_stride, int64_t rows, 
     }
 }
 
-void tile_mask(float *s, int64_t keys, int64_t shift)
+struct tile_lanes tile_seeing(int64_t lanes, int64_t keys, int64_t shift, bool causal, int64_t window)
+{
+    const int64_t first = causal ? cpu_max(0, -shift) / TILE_LANES * TILE_LANES : 0;
+    int64_t end = lanes;
+    if (window > 0) /* the last key's last query, rounded up */
+        end = cpu_min(lanes, (keys - 1 - shift + window + TILE_LANES - 1) / TILE_LANES * TILE_LANES);
+    return (struct tile_lanes){first, cpu_max(0, end - first)};
+}
+
+void tile_mask(float *s, int64_t keys, int64_t lanes, int64_t shift, int64_t window)
 {
     for (int64_t j = cpu_max(0, shift + 1); j < keys; j++)
-        for (int64_t i = 0; i < j - shift; i++)
+        for (int64_t i = 0; i < cpu_min(j - shift, lanes); i++)
+            s[j * TILE_QUERIES + i] = -INFINITY;
+    if (window == 0)
+        return;
+    for (int64_t j = 0; j < keys; j++)
+        for (int64_t i = cpu_max(0, j - shift + window); i < lanes; i++)
             s[j * TILE_QUERIES + i] = -INFINITY;
 }

@@ -29,15 +29,17 @@ void tile_transpose(const float *from, int64_t from_stride, int64_t rows, int64_
 void tile_copy(const float *from, int64_t from_stride, int64_t rows, int64_t cols, float factor, float *restrict to,
                int64_t to_stride, int64_t width);
 
-/* Returns the first lane to compute if lanes below `hidden` see no key: `hidden` rounded down to a multiple of
- * TILE_LANES. */
-static inline int64_t tile_skip(int64_t hidden)
-{
-    return hidden > 0 ? hidden / TILE_LANES * TILE_LANES : 0;
-}
+/* Lanes of a block. */
+struct tile_lanes {
+    int64_t first, count; /* multiples of TILE_LANES */
+};
 
-/* Causal mask on scores s [keys, TILE_QUERIES], one row per key: key j is hidden from queries i < j - shift
- * (-infinity). The caller guarantees that the block's last query sees the last key. */
-void tile_mask(float *s, int64_t keys, int64_t shift);
+/* Returns the lanes, of `lanes`, that see any of `keys` keys, rounded to multiples of TILE_LANES: with `causal`, query
+ * i sees keys j <= i + shift, and with a window also j > i + shift - window. */
+struct tile_lanes tile_seeing(int64_t lanes, int64_t keys, int64_t shift, bool causal, int64_t window);
+
+/* Hides scores s [keys, TILE_QUERIES], one row per key, by -infinity: key j from queries i < j - shift, and with a
+ * window from queries i >= j - shift + window. */
+void tile_mask(float *s, int64_t keys, int64_t lanes, int64_t shift, int64_t window);
 
 #endif

@@ -31,6 +31,7 @@ CPU_CLONES static void normalise(const float *x, float mean, float rstd, const f
 
 static void forward_row(const struct layernorm_forward_args *args, int64_t t, float *mean, float *rstd)
 {
+    static const float zeros[CPU_SPAN];
     const struct tensor *x = &args->x, *y = &args->y;
     float x_buffer[CPU_SPAN], weight_buffer[CPU_SPAN], bias_buffer[CPU_SPAN], y_buffer[CPU_SPAN];
     double sum = 0.0, squares = 0.0;
@@ -46,9 +47,10 @@ static void forward_row(const struct layernorm_forward_args *args, int64_t t, fl
     *rstd = (float)(1.0 / sqrt(squares / (double)x->cols + (double)args->eps));
     for (int64_t col = 0; col < x->cols; col += CPU_SPAN) {
         int64_t count = cpu_min(CPU_SPAN, x->cols - col);
+        const float *bias = tensor_present(&args->bias) ? cpu_read(&args->bias, 0, col, count, bias_buffer) : zeros;
         normalise(cpu_read(x, t, col, count, x_buffer), *mean, *rstd,
-                  cpu_read_gain(&args->weight, args->one_plus, col, count, weight_buffer),
-                  cpu_read(&args->bias, 0, col, count, bias_buffer), cpu_target(y, t, col, y_buffer), count);
+                  cpu_read_gain(&args->weight, args->one_plus, col, count, weight_buffer), bias,
+                  cpu_target(y, t, col, y_buffer), count);
         cpu_write(y, t, col, count, y_buffer);
     }
 }
@@ -85,9 +87,16 @@ CPU_CLONES static struct sums sums_of(const float *weight, const float *dy, cons
     return (struct sums){gradient, product};
 }
 
+/* dbias may be NULL. */
 CPU_CLONES static void add_parameter_gradients(const float *dy, const float *x, float mean, float rstd,
                                                float *restrict dweight, float *restrict dbias, int64_t count)
 {
+    if (dbias == NULL) {
+#pragma omp simd
+        for (int64_t i = 0; i < count; i++)
+            dweight[i] += dy[i] * ((x[i] - mean) * rstd);
+        return;
+    }
 #pragma omp simd
     for (int64_t i = 0; i < count; i++) {
         dweight[i] += dy[i] * ((x[i] - mean) * rstd);
@@ -147,7 +156,8 @@ static void backward_row(const void *op_args, int64_t t, float *const *sums)
         const float *x_span = cpu_read(x, t, col, count, x_buffer);
         const float *dy_span = cpu_read(&args->dy, t, col, count, dy_buffer);
         if (sums[0] != NULL)
-            add_parameter_gradients(dy_span, x_span, row.mean, row.rstd, sums[0] + col, sums[1] + col, count);
+            add_parameter_gradients(dy_span, x_span, row.mean, row.rstd, sums[0] + col,
+                                    sums[1] != NULL ? sums[1] + col : NULL, count);
         if (tensor_present(dx)) {
             const float *residual = NULL;
             if (tensor_present(&args->residual))
@@ -161,10 +171,10 @@ static void backward_row(const void *op_args, int64_t t, float *const *sums)
 
 void cpu_layernorm_backward(struct cpu *cpu, const struct layernorm_backward_args *args)
 {
-    bool wanted = tensor_present(&args->dweight);
     cpu_norm_backward(cpu, &(struct cpu_norm_backward){
                                .x = &args->x,
-                               .gradients = {wanted ? &args->dweight : NULL, wanted ? &args->dbias : NULL},
+                               .gradients = {tensor_present(&args->dweight) ? &args->dweight : NULL,
+                                             tensor_present(&args->dbias) ? &args->dbias : NULL},
                                .accumulate = args->accumulate,
                                .row = backward_row,
                                .args = args,

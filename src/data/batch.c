@@ -16,14 +16,15 @@ void batch_create_targets(struct batch *batch, int64_t rows, int64_t row_tokens,
     batch->segment_start = batch->positions + tokens;
     batch->segment_length = batch->segment_start + segments;
     batch->scale = (float *)(batch->segment_length + segments);
-    batch->targets = batch->scale + tokens;
+    batch->dropout_keys = (int32_t *)(batch->scale + tokens);
+    batch->targets = (float *)(batch->dropout_keys + tokens);
     batch_clear(batch, 0);
 }
 
 int64_t batch_bytes(const struct batch *batch)
 {
     _Static_assert(sizeof(float) == sizeof(int32_t), "one allocation of elements of one size");
-    int64_t elements = batch->rows * (4 * batch->row_tokens + (2 + batch->numbers) * batch->max_segments);
+    int64_t elements = batch->rows * (5 * batch->row_tokens + (2 + batch->numbers) * batch->max_segments);
     return elements * (int64_t)sizeof(int32_t);
 }
 
@@ -34,6 +35,7 @@ void batch_clear(struct batch *batch, int32_t pad)
         batch->labels[i] = BATCH_IGNORED;
         batch->positions[i] = 0;
         batch->scale[i] = 1.0f;
+        batch->dropout_keys[i] = 0;
     }
     for (int64_t i = 0; i < batch->rows * batch->max_segments; i++)
         batch->segment_start[i] = batch->segment_length[i] = 0;

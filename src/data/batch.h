@@ -21,13 +21,14 @@ struct batch {
     int32_t *positions;     /* [rows * row_tokens]; restart at 0 in each segment; 0 on padding */
     int32_t *segment_start; /* [rows * max_segments] */
     int32_t *segment_length;
-    int64_t numbers; /* numbers of a segment's target; 0: no targets */
-    float *targets;  /* [rows * max_segments, numbers]; 0 in unused slots */
-    float *scale;    /* [rows * row_tokens]; factor of each token's embedding; 1 unless token dropout sets it */
-    int64_t number;  /* key of the micro-batch's random numbers, unique in the training */
-    int64_t valid;   /* number of labels that are not BATCH_IGNORED */
-    int64_t real;    /* tokens inside segments */
-    bool full;       /* each row is one segment of full length, in all ranks' micro-batches of this round */
+    int64_t numbers;       /* numbers of a segment's target; 0: no targets */
+    float *targets;        /* [rows * max_segments, numbers]; 0 in unused slots */
+    float *scale;          /* [rows * row_tokens]; factor of each token's embedding; 1 unless token dropout sets it */
+    int32_t *dropout_keys; /* [rows * row_tokens]; each token's key of dropout masks (core/dropout.h); 0 unless set */
+    int64_t number;        /* key of the micro-batch's random numbers, unique in the training */
+    int64_t valid;         /* number of labels that are not BATCH_IGNORED */
+    int64_t real;          /* tokens inside segments */
+    bool full;             /* each row is one segment of full length, in all ranks' micro-batches of this round */
 };
 
 /* Allocates all arrays in one allocation that begins at `tokens`. Every row is empty (token 0, no segment, no label,

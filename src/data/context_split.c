@@ -46,6 +46,7 @@ void context_split_batch(const struct context_split *split, const struct batch *
             memcpy(part->labels + at, whole->labels + from, (size_t)count * sizeof *part->labels);
             memcpy(part->positions + at, whole->positions + from, (size_t)count * sizeof *part->positions);
             memcpy(part->scale + at, whole->scale + from, (size_t)count * sizeof *part->scale);
+            memcpy(part->dropout_keys + at, whole->dropout_keys + from, (size_t)count * sizeof *part->dropout_keys);
             for (int64_t t = at; t < at + count; t++)
                 part->valid += part->labels[t] != BATCH_IGNORED;
             at += count;

@@ -15,6 +15,7 @@ struct deck {
         int family;    /* enum deck_family */
         int objective; /* enum deck_objective */
         int64_t layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary, positions;
+        int64_t sliding_window, max_window_layers;
         int tied; /* enum deck_tied */
         bool attention_bias, mlp_bias;
         int64_t num_local_experts, num_experts_per_tok;
@@ -49,12 +50,19 @@ struct deck {
     } train;
     struct {
         int64_t rank;
-        double alpha;
+        double alpha, dropout;
         char targets[DECK_STRING];
     } lora;
     struct {
+        int kind; /* enum deck_optimizer */
         double lr, decoupled_lr, beta1, beta2, eps, weight_decay, clip;
         int decay; /* enum deck_decay */
+        struct {
+            double lr, momentum;
+            bool nesterov;
+            int64_t ns_steps;
+            int adjust_lr_fn; /* enum deck_adjust_lr */
+        } muon;
     } optimizer;
     struct {
         int kind; /* enum deck_schedule */

@@ -21,8 +21,9 @@
 #define LARGE 1099511627776.0 /* 2^40: beyond any size or count of a run */
 #define WIDTH 16777216.0      /* 2^24: far beyond any width or context, and products of sizes stay exact */
 #define LAYERS 65536.0
-#define INDEX 2147483647.0       /* largest 32-bit index */
-#define EXACT 9007199254740992.0 /* 2^53: the largest bound a double holds exactly */
+#define LONGEST_WINDOW 1073741824.0 /* ATTENTION_LONGEST_WINDOW */
+#define INDEX 2147483647.0          /* largest 32-bit index */
+#define EXACT 9007199254740992.0    /* 2^53: the largest bound a double holds exactly */
 
 const struct deck_row deck_table[] = {
     {STRING(model.preset, ""), .restart = RESTART_TENSORS,
@@ -32,12 +33,13 @@ const struct deck_row deck_table[] = {
      .doc =
          "Form of the blocks and the head. \"preset\" is the preset's family, or \"llama\" without a preset. \"qwen2\" "
          "(also Qwen 2.5) is a Llama with biases of q, k and v, \"qwen3\" one with norms of q and k (QK norm), "
-         "\"mixtral\" one with a mixture of experts in place of each MLP."},
+         "\"mistral\" one with a sliding window (model.sliding_window); \"mixtral\" one with a mixture of "
+         "experts in place of each MLP; \"esmc\" is ESM C."},
     {CHOICE(model.objective, DECK_OBJECTIVE_FAMILY, "family", "causal", "masked"), .restart = RESTART_MODEL,
      .doc =
          "\"causal\": a token sees earlier tokens, and the model predicts the next one. \"masked\": a token sees all, "
          "and the model predicts masked tokens (data.mask_probability), which needs a tokenizer with a mask token. "
-         "\"family\": masked for \"esm2\" and \"amplify\", else causal."},
+         "\"family\": masked for \"esm2\", \"esmc\" and \"amplify\", else causal."},
     {PATH(model.initialise_from, ""), .restart = RESTART_FREE,
      .doc = "Checkpoint file or run folder with the initial weights of a new run, for example the result of `cistron "
             "import`; \"\" initialises from train.seed. Unset keys of this section take the file's values; sizes that "
@@ -65,6 +67,11 @@ const struct deck_row deck_table[] = {
          "Longer windows are refused in training, eval and score, and exports state it. Set it to train on longer "
          "sequences. 0 uses the preset's, and in an export the longest window; without a preset there is no limit in "
          "training, and eval and score take the windows of the training."},
+    {INT(model.sliding_window, -1, -1, LONGEST_WINDOW), .unit = "tokens", .restart = RESTART_MODEL,
+     .doc = "Sliding window attention of causal models: a token sees itself and the sliding_window - 1 tokens before "
+            "it (Mistral 7B v0.1: 4096); 0: all of them. -1 uses the preset's, or none without one."},
+    {INT(model.max_window_layers, 0, 0, LAYERS), .restart = RESTART_MODEL,
+     .doc = "Number of the first layers that see all tokens in spite of model.sliding_window (Qwen)."},
     {CHOICE(model.tied, DECK_TIED_PRESET, "preset", "yes", "no"), .restart = RESTART_TENSORS,
      .doc = "Whether the head shares the embedding's matrix; without a preset, \"esm2\" does."},
     {BOOL(model.attention_bias, false), .restart = RESTART_TENSORS,
@@ -187,12 +194,17 @@ const struct deck_row deck_table[] = {
             "(doc/lora.md)."},
     {REAL(lora.alpha, 8, 0, INFINITY), .restart = RESTART_MODEL,
      .doc = "The adapters' outputs are multiplied by lora.alpha / lora.rank, as with peft's lora_alpha."},
+    {REAL(lora.dropout, 0, 0, 1), .below_maximum = true, .restart = RESTART_LOGGED,
+     .doc = "Probability that an element of an adapter's input is dropped in training, as peft's lora_dropout."},
     {STRING(lora.targets, "all-linear"), .restart = RESTART_TENSORS,
      .doc = "The linear layers with adapters: names with commas between them, such as \"q_proj,v_proj\", as peft's "
             "target_modules: each module whose name it is or ends with. \"all-linear\": all of the blocks."},
 
+    {CHOICE(optimizer.kind, DECK_OPTIMIZER_ADAMW, "adamw", "muon"), .restart = RESTART_TENSORS,
+     .doc = "\"muon\": the matrices of the blocks have the optimizer Muon, embedding, head, norms and biases AdamW "
+            "(doc/optimizers.md). Not with lora.rank or train.freeze, which leave no such matrix to train."},
     {REAL(optimizer.lr, 1e-3, 0, INFINITY), .above_minimum = true, .restart = RESTART_LOGGED,
-     .doc = "Peak learning rate of AdamW."},
+     .doc = "Peak learning rate of AdamW, and of Muon unless optimizer.muon.lr is set."},
     {REAL(optimizer.decoupled_lr, 0, 0, INFINITY), .restart = RESTART_LOGGED,
      .doc = "Peak learning rate of the embedding and head matrices, if they have their own; 0 uses optimizer.lr. A "
             "tied head uses the embedding's."},
@@ -208,6 +220,21 @@ const struct deck_row deck_table[] = {
      .restart = RESTART_LOGGED, .doc = "Parameters that have weight decay."},
     {REAL(optimizer.clip, 1.0, 0, INFINITY), .restart = RESTART_LOGGED,
      .doc = "Maximum global L2 norm of the gradients, which are scaled down to it; 0 is off."},
+    {REAL(optimizer.muon.lr, 0, 0, INFINITY), .restart = RESTART_LOGGED,
+     .doc = "Peak learning rate of Muon, with the same schedule; 0 uses optimizer.lr. Recipes with adjust_lr_fn = "
+            "\"original\" have about 0.02."},
+    {REAL(optimizer.muon.momentum, 0.95, 0, 1), .below_maximum = true, .restart = RESTART_LOGGED,
+     .doc = "Decay of Muon's momentum per step."},
+    {BOOL(optimizer.muon.nesterov, true), .restart = RESTART_LOGGED,
+     .doc = "Nesterov momentum: the step contains the new gradient once more."},
+    {INT(optimizer.muon.ns_steps, 5, 0, 99), .restart = RESTART_LOGGED,
+     .doc = "Steps of the Newton-Schulz iteration that orthogonalizes the momentum."},
+    {CHOICE(optimizer.muon.adjust_lr_fn, DECK_ADJUST_MATCH_RMS_ADAMW, "original", "match_rms_adamw",
+            "spectral_unclamped"),
+     .restart = RESTART_LOGGED,
+     .doc = "Factor of Muon's learning rate for a matrix of A outputs and B inputs, as in torch.optim.Muon: "
+            "\"original\" sqrt(max(1, A / B)), \"match_rms_adamw\" 0.2 sqrt(max(A, B)), with which steps are as large "
+            "as AdamW's, \"spectral_unclamped\" sqrt(A / B)."},
 
     {CHOICE(schedule.kind, DECK_SCHEDULE_COSINE, "cosine", "linear", "constant"), .restart = RESTART_LOGGED,
      .doc = "Shape of the learning rate's decay after the warm-up."},
@@ -414,7 +441,8 @@ const struct deck_row deck_table[] = {
             "the number of ranks. 0 is 1 or, if nothing fits then, the smallest number that fits."},
     {CHOICE(parallel.context_method, DECK_CONTEXT_AUTO, "auto", "gather", "heads", "ring"), .restart = RESTART_LOGGED,
      .doc = "How attention uses the whole row: gather keys and values; exchange tokens for heads (all-to-all); or pass "
-            "keys and values around a ring. \"auto\" is \"heads\" if parallel.context divides model.kv_heads, "
+            "keys and values around a ring (not with model.sliding_window). \"auto\" is \"heads\" if parallel.context "
+            "divides model.kv_heads, "
             "otherwise \"gather\"."},
     {INT(parallel.pipeline, 1, 1, 64), .unit = "stages", .restart = RESTART_LOGGED,
      .doc = "Pipeline parallelism: number of stages, each with some of the layers; a divisor of the number of ranks. "

@@ -121,6 +121,19 @@ static void create_quantization_errors(struct engine *e)
     e->execution.quantization_errors = e->quantization_errors;
 }
 
+static void create_muon(struct engine *e)
+{
+    const bool sharded = e->settings.sharding.level != SHARD_NONE && group_size(e->groups.gather) > 1;
+    muon_create(&e->optimizer.muon, &(struct muon_request){.settings = &e->settings.optimizer.muon,
+                                                           .model = e->model,
+                                                           .store = e->store,
+                                                           .budget = &e->budget,
+                                                           .shards = sharded ? e->groups.gather : NULL,
+                                                           .owners = sharded ? e->groups.gather : e->groups.replicas,
+                                                           .tensor = e->groups.shared,
+                                                           .compute = e->settings.memory.compute});
+}
+
 static void create_scaling(struct engine *e)
 {
     const struct model_settings *s = &e->model->settings;
@@ -141,7 +154,7 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
     static const struct execution_services services = {
         .address = memory_address, .start_transfers = start_transfers, .attended = engine_keep_attention};
     *e = (struct engine){.executor = executor, .model = model, .groups = *groups, .settings = *settings};
-    engine_written(e);
+    engine_written(e, STORE_WRITTEN_ALL);
     const struct memory_settings *m = &e->settings.memory;
     for (int i = 0; i < STREAM_COUNT; i++)
         e->streams[i] = (struct stream){executor, i, NULL};
@@ -191,13 +204,16 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
                                           .gradients = e->memory.gradients};
     e->store = store_create(&request);
     e->execution.quantization_errors = (struct tensor){0};
-    if (trains)
+    if (trains) {
+        create_muon(e);
         reserve_for_update(e);
+    }
 }
 
 void engine_destroy(struct engine *e)
 {
     replay_destroy(&e->replay);
+    muon_destroy(&e->optimizer.muon);
     e->store->class->destroy(e->store);
     memory_destroy(&e->memory);
     engine_destroy_rows(e);
@@ -213,7 +229,7 @@ void engine_destroy(struct engine *e)
 void engine_weights_written(struct engine *e)
 {
     delayed_scaling_restart(&e->scaling, &e->streams[STREAM_COMPUTE]);
-    engine_written(e);
+    engine_written(e, STORE_WRITTEN_ALL);
 }
 
 int64_t engine_updates(struct engine *e)

@@ -71,7 +71,7 @@ struct engine {
     struct weight_store *store; /* owned; may be replaced by a wrapper before the first step */
     struct unit **acquisitions; /* storage of the lists in orders */
     struct acquisition_order orders[MODEL_CHUNKS];
-    bool written[MODEL_CHUNKS]; /* shards have been written since the chunk's last forward */
+    enum store_written written[MODEL_CHUNKS]; /* since the chunk's last forward */
     struct engine_memory memory;
     struct optimizer optimizer; /* unused by an engine that does not train, as is scaling */
     struct delayed_scaling scaling;

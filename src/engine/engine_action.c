@@ -17,17 +17,19 @@ static void release(struct engine *e, struct unit *unit)
         e->store->class->release(e->store, home, e->execution.stream);
 }
 
-void engine_written(struct engine *e)
+void engine_written(struct engine *e, enum store_written written)
 {
     for (int c = 0; c < MODEL_CHUNKS; c++)
-        e->written[c] = true;
+        if (e->written[c] < written)
+            e->written[c] = written;
 }
 
 void engine_seen(struct engine *e, int chunk)
 {
     const bool sharded = sharding_shards_values(&e->settings.sharding, &e->groups);
     for (int c = 0; c < MODEL_CHUNKS; c++)
-        e->written[c] &= sharded && c != chunk;
+        if (!sharded || c == chunk)
+            e->written[c] = STORE_WRITTEN_NONE;
 }
 
 struct batch_tensors *engine_batch(struct engine *e, int chunk, int slot)

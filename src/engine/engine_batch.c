@@ -61,6 +61,8 @@ void engine_create_batches(struct engine *e)
         b->positions = batch_tensor(&e->budget, tokens, DTYPE_I32);
         if (engine_draws(e))
             b->draw = batch_tensor(&e->budget, 2, DTYPE_I32);
+        if (engine_drops(e))
+            b->dropout_keys = batch_tensor(&e->budget, tokens, DTYPE_I32);
         if (e->model->settings.token_dropout)
             b->scale = batch_tensor(&e->budget, tokens, DTYPE_F32);
         b->segments.q_start = b->segments.kv_start = batch_tensor(&e->budget, segments, DTYPE_I32);
@@ -133,6 +135,8 @@ void engine_stage_batch(struct engine *e, const struct batch *own, struct batch_
     int32_t draw[2] = {(int32_t)(uint32_t)part->number, (int32_t)(uint32_t)(part->number >> 32)};
     if (engine_draws(e))
         engine_load_numbers(e, draw, 2, &to->draw);
+    if (engine_drops(e))
+        engine_load_numbers(e, part->dropout_keys, tokens, &to->dropout_keys);
     if (e->model->settings.token_dropout)
         engine_load_numbers(e, part->scale, tokens, &to->scale);
     engine_load_numbers(e, batch->segment_start, slots, &to->segments.q_start);

@@ -15,6 +15,12 @@ static inline bool engine_draws(const struct engine *e)
     return e->settings.memory.use == MEMORY_TRAIN && precision_draws(&e->model->settings.precision);
 }
 
+/* Returns whether the engine's passes have dropout. */
+static inline bool engine_drops(const struct engine *e)
+{
+    return e->settings.memory.use == MEMORY_TRAIN && lora_drops(&e->model->settings.lora);
+}
+
 /* -- engine_batch.c ---------------------------------------------------------------------------------------------- */
 
 void engine_create_batches(struct engine *e);
@@ -52,7 +58,7 @@ void engine_stage_tables(struct engine *e, const struct batch *whole, struct bat
 
 void engine_run_forward(struct engine *e, enum pass_kind pass, int chunk, int slot);
 /* Notes that weights of shards have been written, which forwards must distribute to other ranks. */
-void engine_written(struct engine *e);
+void engine_written(struct engine *e, enum store_written written);
 /* Notes that a chunk's forward, launched or replayed, has distributed new weights: all of them if weights are whole,
  * else those of the chunk. */
 void engine_seen(struct engine *e, int chunk);

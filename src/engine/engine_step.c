@@ -111,7 +111,7 @@ static void run_action(struct engine *e, const struct schedule_action *action, b
                                    .slot = action->slot,
                                    .gradients = forward ? 0 : (int)action->gradients,
                                    .first = !forward && action->first,
-                                   .written = forward && e->written[action->chunk],
+                                   .written = forward ? e->written[action->chunk] : STORE_WRITTEN_NONE,
                                    .last = !forward && action->last,
                                    .measures = measures,
                                    .statistics = tensor_present(&e->execution.quantization_errors),
@@ -244,7 +244,7 @@ void engine_begin(struct engine *e, const struct schedule *schedule, const struc
     if (e->copied.serial > 0)
         event_wait(&e->copied, stream);
     run_or_replay(e, &update, NULL);
-    engine_written(e);
+    engine_written(e, STORE_WRITTEN_TRAINED);
     send_return(e, true, e->statistics);
 }
 

@@ -142,7 +142,12 @@ void optimizer_update(struct optimizer *optimizer, struct weight_store *store, s
     const struct optimizer_settings *s = &optimizer->settings;
     for (int st = 0; st < STORAGE_COUNT; st++) {
         struct store_shard shard = store->class->shard(store, unit, (enum storage_class)st);
-        if (tensor_present(&shard.gradient))
+        if (unit_uses_muon(unit, (enum storage_class)st))
+            muon_update(&optimizer->muon, store, unit, stream,
+                        &(struct muon_step){.rate = tensor_columns(&optimizer->steps[0], ADAMW_LR, 1),
+                                            .scale = optimizer->scale,
+                                            .weight_decay = unit->decay[st] ? s->weight_decay : 0});
+        else if (tensor_present(&shard.gradient))
             LAUNCH(stream, ADAMW, adamw, .weight = shard.weight.value, .low = shard.weight.low,
                    .gradient = shard.gradient, .m = shard.m, .v = shard.v,
                    .step = optimizer->steps[unit->decoupled[st]], .scale = optimizer->scale, .beta1 = s->beta1,

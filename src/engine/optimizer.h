@@ -1,12 +1,13 @@
-/* Gradient clipping and AdamW on a store's shards. */
+/* Gradient clipping, and the updates of AdamW and Muon (engine/muon.h) on a store's shards. */
 #ifndef ENGINE_OPTIMIZER_H
 #define ENGINE_OPTIMIZER_H
 
-#include "store/store.h"
+#include "engine/muon.h"
 
 struct optimizer_settings {
     double beta1, beta2, eps, weight_decay, clip; /* clip: maximum gradient norm; 0 = none */
     bool decoupled;                               /* embedding and head have a learning rate of their own */
+    struct muon_settings muon;                    /* of units with Muon (model/unit.h) */
 };
 
 struct optimizer {
@@ -18,6 +19,7 @@ struct optimizer {
     struct tensor steps[2];    /* statistic [1, ADAMW_STEP_COUNT]; the host writes the learning rates. [1] is for
                                   `decoupled` weights (model/unit.h), and absent without any */
     struct tensor updates;     /* f64 [1, 1]: updates so far, over all runs of this training */
+    struct muon muon;          /* made by the engine when there is a store */
 };
 
 /* Returns the length of `squares`: optimizer->runs sums for each unit and storage class, of SQUARES_PARTS numbers each

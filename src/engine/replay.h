@@ -5,6 +5,7 @@
 #define ENGINE_REPLAY_H
 
 #include "core/launch.h"
+#include "store/store.h"
 
 enum replay_part { REPLAY_FORWARD, REPLAY_BACKWARD, REPLAY_UPDATE, REPLAY_GENERATE };
 
@@ -13,12 +14,12 @@ struct replay_key {
     enum replay_part part;
     int chunk, slot, gradients; /* as in struct schedule_action; 0 where the part has none */
     bool first, last;
-    bool written;             /* a forward that distributes new weights to all ranks and quantizes them */
-    bool measures;            /* a backward that ends with the measurement of the gradient */
-    bool statistics;          /* quantization errors are measured */
-    int64_t tokens, segments; /* of the batch */
-    int64_t labelled;         /* number of rows that the head computes (data/labelled_rows.h); 0: all */
-    int64_t longest;          /* as in struct attention_segments; an argument of launches */
+    enum store_written written; /* a forward distributes these weights to all ranks and quantizes them */
+    bool measures;              /* a backward that ends with the measurement of the gradient */
+    bool statistics;            /* quantization errors are measured */
+    int64_t tokens, segments;   /* of the batch */
+    int64_t labelled;           /* number of rows that the head computes (data/labelled_rows.h); 0: all */
+    int64_t longest;            /* as in struct attention_segments; an argument of launches */
     bool full;
 };
 

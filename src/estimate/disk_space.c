@@ -41,7 +41,8 @@ struct disk_space disk_space_of(const struct setup *setup)
     struct disk_space space = {.model = model_parameter_count(model) * (int64_t)sizeof(float),
                                .checkpoints = checkpoints_that_stay(setup)};
     const int64_t trained = model_trained_count(model) * (int64_t)sizeof(float);
-    space.checkpoint = space.model + 2 * trained + delayed_scaling_bytes(model); /* weights and two moments */
+    const int64_t muon = model_muon_count(model) * (int64_t)sizeof(float); /* has one moment, the others two */
+    space.checkpoint = space.model + 2 * trained - muon + delayed_scaling_bytes(model);
     const int models = setup->saving.at_end ? 1 + setup->saving.export_final : 0;
     const int64_t all = space.checkpoints > 0 ? space.checkpoints + 1 : 0; /* and the one being written */
     space.total = all * space.checkpoint + models * space.model;

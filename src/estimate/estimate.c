@@ -178,12 +178,6 @@ static void refuse_races(const struct plan_log *log)
         error_fatal("bug: the streams of a step race: %s", race_describe(&race));
 }
 
-/* Returns the keys that a token attends to, on average. */
-static double keys_seen(int64_t segment, bool causal)
-{
-    return causal ? ((double)segment + 1) / 2 : (double)segment;
-}
-
 /* Computes FLOPs and seconds of a step's launches. */
 struct pricing {
     const struct dry_run *dry_run;
@@ -200,11 +194,11 @@ static double launch_flops(const struct pricing *p, enum op op, const void *args
         const struct attention_forward_args *a = args;
         const struct memory_settings *m = &p->dry_run->engine.settings.memory;
         const double seen = (double)a->k.rows / (double)(m->rows * m->row_tokens);
-        return 2 * 2 * seen * keys_seen(p->segment, a->causal) * (double)tensor_count(&a->q);
+        return 2 * 2 * seen * flops_keys(p->segment, a->causal, a->window) * (double)tensor_count(&a->q);
     }
     if (op == OP_ATTENTION_BACKWARD) { /* GEMMs: the scores again, and four gradients */
         const struct attention_backward_args *a = args;
-        return a->accumulate_q ? 0 : 5 * 2 * keys_seen(p->segment, a->causal) * (double)tensor_count(&a->q);
+        return a->accumulate_q ? 0 : 5 * 2 * flops_keys(p->segment, a->causal, a->window) * (double)tensor_count(&a->q);
     }
     return (double)op_flops(op, args);
 }

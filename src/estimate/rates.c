@@ -1,4 +1,5 @@
 #include "estimate/rates.h"
+#include "base/range.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -153,7 +154,10 @@ double rates_op_seconds(const struct machine_rates *rates, enum op op, const voi
     const bool forward = op == OP_ATTENTION_FORWARD;
     const struct attention_forward_args *f = args;
     const struct attention_backward_args *b = args;
-    const double size[RATE_SIZES] = {(double)(forward ? f->head_dim : b->head_dim), (double)tokens};
+    const int64_t window = forward ? f->window : b->window;
+    /* queries see about as many keys as in causal segments of two windows */
+    const int64_t length = window > 0 ? MIN(tokens, 2 * window) : tokens;
+    const double size[RATE_SIZES] = {(double)(forward ? f->head_dim : b->head_dim), (double)length};
     return flops / rates_at(rates, forward ? RATE_ATTENTION_FORWARD : RATE_ATTENTION_BACKWARD,
                             (forward ? f->causal : b->causal) ? RATE_CAUSAL : RATE_FULL, size);
 }

@@ -367,8 +367,8 @@ static void round_destroy(struct generate_round *round)
 static void print_added(void *self, const struct decode_sequence *sequence, int32_t token)
 {
     struct generator *g = self;
-    (void)sequence;
-    results_put_token(&g->stream, g->inference->tokenizer, token);
+    const bool first = g->prompts.text_bytes == 0 && sequence->count == sequence->prompt + 1;
+    results_put_token(&g->stream, g->inference->tokenizer, token, first);
 }
 
 static int compute(struct generator *g, struct generate_round *round)

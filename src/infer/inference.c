@@ -226,9 +226,12 @@ static int set_tensor_parallel(struct inference *inference, int64_t tensor)
 static void choose_context_method(struct inference *inference, int64_t ranks)
 {
     const bool divides = model_kv_heads(&inference->setup.model) % ranks == 0;
+    const bool windowed = model_has_window(&inference->setup.model); /* the ring does not know windows */
     inference->setup.model.context =
         (struct context_parallel){.ranks = (int)ranks,
-                                  .method = divides ? DECK_CONTEXT_HEADS : DECK_CONTEXT_RING,
+                                  .method = divides    ? DECK_CONTEXT_HEADS
+                                            : windowed ? DECK_CONTEXT_GATHER
+                                                       : DECK_CONTEXT_RING,
                                   .cache = inference->shape.use == MEMORY_GENERATE && ranks > 1};
 }
 
@@ -238,6 +241,11 @@ static int set_context_parallel(struct inference *inference, int64_t context, in
     if (context < 1 || ranks % context != 0)
         return error_user("--context-parallel %lld: must divide the number of ranks%s, %lld", (long long)context,
                           tensor > 1 ? " over --tensor" : "", (long long)ranks);
+    if (context > 1 && inference->shape.use == MEMORY_GENERATE && model_has_window(&inference->setup.model))
+        return error_user(
+            "--context-parallel %lld: not with a sliding window (model.sliding_window = %lld): ranks that "
+            "share a key-value cache do not know windows",
+            (long long)context, (long long)inference->setup.model.sliding_window);
     choose_context_method(inference, context);
     return ERROR_NONE;
 }

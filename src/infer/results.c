@@ -44,10 +44,11 @@ int results_choose(enum results_format *format, const char *name, const char *pa
     return ERROR_NONE;
 }
 
-void results_put_token(struct text_stream *stream, const struct tokenizer *tokenizer, int32_t token)
+void results_put_token(struct text_stream *stream, const struct tokenizer *tokenizer, int32_t token, bool first)
 {
     int64_t count;
-    const char *bytes = tokenizer_decode(tokenizer, token, &count);
+    const char *bytes =
+        first ? tokenizer_decode_first(tokenizer, token, &count) : tokenizer_decode(tokenizer, token, &count);
     const bool printable = count == 1 && *bytes >= ' ' && *bytes <= '~';
     if (tokenizer_is_text(tokenizer))
         text_stream_put(stream, bytes, count);
@@ -61,7 +62,7 @@ static char *text_of(const struct generate_result *result, const struct tokenize
     char *text;
     struct text_stream stream = {.out = memory_stream(&text, bytes)};
     for (int64_t t = 0; t < result->count; t++)
-        results_put_token(&stream, tokenizer, result->tokens[t]);
+        results_put_token(&stream, tokenizer, result->tokens[t], t == 0 && result->prompt_bytes == 0);
     text_stream_end(&stream);
     memory_stream_end(stream.out);
     return text;

@@ -22,8 +22,9 @@ struct generate_result {
  * chosen for characters and JSON lines for text. ERROR_USER: the name is unknown, or FASTA is requested for text. */
 int results_choose(enum results_format *format, const char *name, const char *path, const struct tokenizer *tokenizer);
 
-/* Writes a token: its bytes of text, or the character of a sequence ('?' if it does not have a printable one). */
-void results_put_token(struct text_stream *stream, const struct tokenizer *tokenizer, int32_t token);
+/* Writes a token: its bytes of text, or the character of a sequence ('?' if it does not have a printable one). `first`:
+ * no text precedes it. */
+void results_put_token(struct text_stream *stream, const struct tokenizer *tokenizer, int32_t token, bool first);
 
 /* Writes a result. FASTA: `>NAME sample=N prompt=N tokens=N log_probability=X end=length|token`, where prompt is the
  * number of characters of the sequence that were given, then the sequence. JSON: an object with the members record,

@@ -185,7 +185,7 @@ static int read_text(struct sliding *w)
         return code;
     census_take_specials(&w->census, w->encoder);
     if (count > 0 && !w->settings.bos)
-        tokenizer_decode(w->settings.tokenizer, w->record_ids[0], &unscored);
+        tokenizer_decode_first(w->settings.tokenizer, w->record_ids[0], &unscored);
     record->bytes = bytes - unscored;
     record->words = words_count(w->text, bytes);
     w->next = w->piece;

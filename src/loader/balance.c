@@ -16,6 +16,12 @@ static int compare(const void *a, const void *b)
     return x->number < y->number ? -1 : 1;
 }
 
+int64_t balance_cost(int64_t length, int64_t window)
+{
+    const int64_t outside = window > 0 && window < length ? length - window : 0;
+    return length * length - outside * outside;
+}
+
 void balance_micro_batches(const int64_t *costs, int64_t rounds, int64_t ranks, int64_t *places)
 {
     struct item *dearest = memory_allocate(rounds * ranks * (int64_t)sizeof *dearest);

@@ -2,7 +2,7 @@
  * The content of micro-batches does not change, and neither does any result.
  *
  * Most work of a micro-batch, such as matrix products, does not depend on its content. Its cost is the rest: attention,
- * in proportion to the sum of its segments' squared lengths.
+ * in proportion to the sum of its segments' squared lengths, or with a sliding window of their pairs within it.
  *
  * Ranks that gather weights synchronise after every round of one micro-batch each, other ranks once a step. So
  * micro-batches of similar cost form a round: each round has the most expensive ones that remain. The most expensive of
@@ -11,6 +11,10 @@
 #define LOADER_BALANCE_H
 
 #include <stdint.h>
+
+/* Returns the cost of a segment: twice the pairs of tokens that attend to each other, with causal attention. window:
+ * sliding window of attention; 0: none. */
+int64_t balance_cost(int64_t length, int64_t window);
 
 /* costs[rounds * ranks]: not negative. Assigns micro-batch k to rank places[k] % ranks in round places[k] / ranks. Ties
  * keep the order of micro-batches and ranks: if all costs are equal, or there is one round and one rank,

@@ -104,6 +104,7 @@ static void make_filler(struct loader *loader)
                                                     .mask_probability = settings->mask_probability,
                                                     .task = settings->task,
                                                     .token_dropout = settings->token_dropout,
+                                                    .dropout_keys = settings->dropout_keys,
                                                     .mask_degenerate = settings->mask_degenerate,
                                                     .uppercase_labels = settings->uppercase_labels,
                                                     .reverse_complement = settings->reverse_complement});
@@ -239,7 +240,7 @@ static void pack_step(struct loader *loader)
         packed->row_end[row] = used += count;
         packed->full[k] &= is_full(loader, segments, count);
         for (int64_t s = 0; balance && s < count; s++)
-            packed->costs[k] += segments[s].length * segments[s].length;
+            packed->costs[k] += balance_cost(segments[s].length, settings->sliding_window);
     }
     balance_micro_batches(packed->costs, loader->micro_batches, loader->data_ranks, packed->places);
 }

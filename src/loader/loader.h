@@ -52,8 +52,10 @@ struct loader_settings {
     bool token_dropout;        /* batch.scale gets the factors of token dropout (loader/masking.h), 0 on padding */
     bool mask_degenerate;      /* ignore labels other than ACGTacgt; for nucleotides only */
     bool uppercase_labels;
+    bool dropout_keys;         /* batch.dropout_keys gets the tokens' keys */
     double reverse_complement; /* probability that a window is read from the other strand; for nucleotides only */
     bool balance;              /* assign micro-batches to ranks by their cost (loader/balance.h) */
+    int64_t sliding_window;    /* of attention in all layers, for this cost; 0: none */
     bool shuffle;              /* false: store order (validation) */
     bool once;                 /* one pass over one store; rows after the last window are empty (validation) */
     int64_t memory;            /* limit for the host memory of this rank's batches, bytes; 0: none */

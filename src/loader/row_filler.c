@@ -66,6 +66,18 @@ static void label_next(const struct row_filler *filler, const struct packer_segm
     }
 }
 
+/* Writes the dropout keys of a segment. They depend on the window and the tokens' places in it alone, as masks do
+ * (loader/masking.h). */
+static void write_dropout_keys(const struct row_filler_settings *settings, uint64_t epoch,
+                               const struct packer_segment *segment, int32_t *keys)
+{
+    const struct random_key windows = {settings->seed, RANDOM_DROPOUT, epoch};
+    const struct random_key places = {settings->seed, RANDOM_DROPOUT,
+                                      random_bits(&windows, (uint64_t)segment->window.number)};
+    for (int64_t i = 0; i < segment->length; i++)
+        keys[i] = (int32_t)(uint32_t)random_bits(&places, (uint64_t)(segment->offset + i));
+}
+
 void row_filler_fill(struct row_filler *filler, const struct window_source *const *sources, const int64_t *keys,
                      const struct packer_segment *segments, int64_t count, struct batch *batch, int64_t row)
 {
@@ -91,6 +103,8 @@ void row_filler_fill(struct row_filler *filler, const struct window_source *cons
             label_next(filler, segment, followed, tokens, batch, at);
         if (settings->token_dropout)
             masking_scale(settings->tokenizer, tokens, segment->length, batch->scale + at);
+        if (settings->dropout_keys)
+            write_dropout_keys(settings, epoch, segment, batch->dropout_keys + at);
         for (int64_t i = 0; i < segment->length; i++) {
             batch->tokens[at + i] = tokens[i];
             batch->positions[at + i] = (int32_t)i;

@@ -16,7 +16,7 @@ struct row_filler_settings {
     uint64_t seed;
     int64_t row_tokens;
     double mask_probability, reverse_complement;
-    bool token_dropout, mask_degenerate, uppercase_labels;
+    bool token_dropout, dropout_keys, mask_degenerate, uppercase_labels;
     struct task_settings task;
 };
 

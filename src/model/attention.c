@@ -37,6 +37,7 @@ void attention_launch(struct execution *e, const struct unit *unit, struct atten
     args->head_dim = unit->settings->head_dim;
     args->scale = softmax_scale(unit);
     args->causal = model_causal(unit->settings);
+    args->window = model_window(unit->settings, unit->layer);
     launch(e->stream, OP_ATTENTION_FORWARD, args);
 }
 
@@ -48,6 +49,7 @@ void attention_launch_backward(struct execution *e, const struct unit *unit, str
     args->head_dim = unit->settings->head_dim;
     args->scale = softmax_scale(unit);
     args->causal = model_causal(unit->settings);
+    args->window = model_window(unit->settings, unit->layer);
     launch(e->stream, OP_ATTENTION_BACKWARD, args);
 }
 
@@ -245,6 +247,11 @@ void attention_drop(struct id_set *set, const struct attention *ids, bool fused)
 int attention_check(const struct model_settings *s)
 {
     const int ranks = context_ranks(&s->context);
+    if (ranks > 1 && model_has_window(s) && s->context.method == DECK_CONTEXT_RING)
+        return error_user(
+            "key parallel.context_method = \"ring\": not with model.sliding_window = %lld; use \"heads\", "
+            "\"gather\" or \"auto\"",
+            (long long)s->sliding_window);
     if (ranks == 1 || s->context.method != DECK_CONTEXT_HEADS)
         return ERROR_NONE;
     const char *of_rank = tensor_ranks(&s->tensor) > 1 ? " on a rank (parallel.tensor)" : "";

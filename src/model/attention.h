@@ -23,8 +23,9 @@ struct attention {
     int first;  /* first of ATTENTION_TENSORS ids, declared here */
 };
 
-/* Checks that the heads divide among the context-parallel ranks, for DECK_CONTEXT_HEADS. ERROR_USER: the message names
- * the keys. */
+/* Checks the method of context parallelism: for DECK_CONTEXT_HEADS that the heads divide among the ranks; the ring does
+ * not know sliding windows, because a rank's keys are two slices of a row, so an index is not a distance. ERROR_USER:
+ * the message names the keys. */
 int attention_check(const struct model_settings *settings);
 
 void attention_declare(struct unit *unit, const struct attention *attention);

@@ -8,12 +8,13 @@
 
 static const struct tensor absent;
 
-static const struct norm norm1 = {BLOCK_NORM1, BLOCK_NORM1_BIAS, BLOCK_RSTD1, BLOCK_MEAN1, true};
-static const struct norm norm2 = {BLOCK_NORM2, BLOCK_NORM2_BIAS, BLOCK_RSTD2, BLOCK_MEAN2, true};
+static const struct norm norm1 = {BLOCK_NORM1, BLOCK_NORM1_BIAS, BLOCK_RSTD1, BLOCK_MEAN1, true, NORM_BLOCK};
+static const struct norm norm2 = {BLOCK_NORM2, BLOCK_NORM2_BIAS, BLOCK_RSTD2, BLOCK_MEAN2, true, NORM_BLOCK};
 
-static const struct experts experts_ids = {BLOCK_ROUTER, BLOCK_UP, BLOCK_DOWN, BLOCK_EXPERTS};
+static const struct expert_ids experts = {BLOCK_ROUTER, BLOCK_UP, BLOCK_DOWN, BLOCK_EXPERTS};
 
-static const struct head_norm head_norm = {BLOCK_Q_NORM, BLOCK_K_NORM, BLOCK_Q_RSTD, BLOCK_K_RSTD};
+static const struct head_norm head_norm = {BLOCK_Q_NORM, BLOCK_K_NORM, BLOCK_Q_RSTD,   BLOCK_K_RSTD,
+                                           BLOCK_Q_MEAN, BLOCK_K_MEAN, BLOCK_GATHERING};
 
 /* Returns whether the norms' backwards also sum the gradients that they write. These are output gradients of linears,
  * so the sums are bias gradients. With sequence parallelism they would cover only a part of the tokens. */
@@ -45,7 +46,7 @@ static int adapters_of(enum block_weight weight)
 }
 
 /* Returns the adapters of a linear. Its outputs are those of its targets, one after the other. */
-static struct linear_adapter adapter_of(const struct unit *unit, enum block_weight weight)
+static struct linear_adapter adapter_of(const struct unit *unit, enum block_weight weight, enum linear_split split)
 {
     static const enum lora_target first[] = {LORA_Q, LORA_O, LORA_GATE, LORA_DOWN, LORA_TARGETS};
     const struct model_settings *s = unit->settings;
@@ -53,7 +54,10 @@ static struct linear_adapter adapter_of(const struct unit *unit, enum block_weig
     struct linear_adapter adapter = {.a = adapters_of(weight),
                                      .b = adapters_of(weight) + 1,
                                      .adapted = first_tensor + LINEAR_ADAPTED,
-                                     .gradient = first_tensor + LINEAR_ADAPTED_GRADIENT};
+                                     .gradient = first_tensor + LINEAR_ADAPTED_GRADIENT,
+                                     .dropped = first_tensor + LINEAR_DROPPED,
+                                     .salt = (uint32_t)operand_number(unit->layer, (int)weight, OPERAND_INPUT),
+                                     .splits_inputs = split == LINEAR_ROW_PARALLEL};
     int64_t outputs = 0;
     for (int t = (int)first[weight]; t < (int)first[weight + 1] && s->lora.rank > 0; t++) {
         const int64_t rows = target_outputs(unit, (enum lora_target)t);
@@ -87,7 +91,7 @@ static struct linear linear_of(const struct unit *unit, enum block_weight weight
         .precision = precision_of(&unit->settings->precision, unit->layer, (int)weight),
         .summed = (weight == BLOCK_UP && gelu) || (weight == BLOCK_O && norms_sum(unit)),
         .fused = {[OPERAND_INPUT] = weight == BLOCK_DOWN, [OPERAND_GRADIENT] = weight == BLOCK_UP && !unsummed},
-        .adapter = adapter_of(unit, weight),
+        .adapter = adapter_of(unit, weight, splits[weight]),
         .frozen = unit->frozen,
         .remade = weight == BLOCK_DOWN};
 }
@@ -183,6 +187,7 @@ static struct mlp_slice slice_at(const struct execution *e, const struct unit *u
                               .first = first,
                               .count = count};
     slice.up.adds = slice.down.adds = first > 0;
+    slice.up.adapter.first_token = slice.down.adapter.first_token = first;
     return slice;
 }
 
@@ -230,7 +235,7 @@ static void experts_part(struct execution *e, const struct unit *unit)
     const struct tensor middle = unit_tensor(e, unit, BLOCK_MIDDLE), normed = unit_tensor(e, unit, BLOCK_NORMED2);
     if (execution_wants(e, BLOCK_NORMED2))
         norm_forward(e, unit, &norm2, middle, normed);
-    experts_forward(e, unit, &experts_ids, normed, middle, unit_tensor(e, unit, UNIT_OUTPUT));
+    experts_forward(e, unit, &experts, normed, middle, unit_tensor(e, unit, UNIT_OUTPUT));
 }
 
 static void mlp_part(struct execution *e, struct unit *unit)
@@ -309,7 +314,7 @@ static void mlp_part_backward(struct execution *e, struct unit *unit, struct ten
     down_linear.summed = tensor_present(&e->output_gradient_sum);
     take_sum(e, unit, &down_linear, e->output_gradient_sum);
     if (experts_present(unit))
-        experts_backward(e, unit, &experts_ids, unit_tensor(e, unit, BLOCK_NORMED2), dy, d_normed);
+        experts_backward(e, unit, &experts, unit_tensor(e, unit, BLOCK_NORMED2), dy, d_normed);
     else if (block_is_sliced(unit))
         sliced_backward(e, unit, dy, d_normed);
     else
@@ -342,7 +347,10 @@ static void attention_part_backward(struct execution *e, struct unit *unit, stru
         attention_backward(e, unit, &attention_ids, d_attention, d_fused);
     if (norms)
         head_norm_backward(e, unit, &head_norm, unit_tensor(e, unit, BLOCK_PROJECTED), d_fused, d_projected);
+    qkv_linear.ends_backward = unit->ends_backward && unit->frozen;
     linear_backward(e, unit, &qkv_linear, &normed, d_projected, d_normed, NULL, pending);
+    if (qkv_linear.ends_backward)
+        return;
     norm_backward(e, unit, &norm1,
                   &(struct norm_gradients){.x = input,
                                            .dy = d_normed,
@@ -543,7 +551,7 @@ static void declare_experts(struct unit *unit)
 {
     char layer[64];
     snprintf(layer, sizeof layer, unit_family(unit)->names.layer, unit->layer);
-    experts_declare_weights(unit, &experts_ids, layer);
+    experts_declare_weights(unit, &experts, layer);
 }
 
 static void declare_weights(struct unit *unit, struct unit *adapters)
@@ -580,6 +588,7 @@ static void declare_weights(struct unit *unit, struct unit *adapters)
         declare_adapters(unit, adapters, linears[i].id, linears[i].inputs, linears[i].parts, linears[i].count);
     unit->decay[STORAGE_MATRIX] = s->decay_matrices;
     unit->decay[STORAGE_VECTOR] = s->decay_vectors;
+    unit->muon = s->muon;
 }
 
 void block_declare_sum(struct unit *unit)
@@ -625,7 +634,7 @@ void block_declare(struct unit *unit, struct unit *adapters)
         {BLOCK_D_NORMED1, "d normed 1", UNIT_OWN_TOKENS, s->hidden, ROLE_VALUE},
     };
     if (experts_present(unit))
-        experts_declare_tensors(unit, &experts_ids);
+        experts_declare_tensors(unit, &experts);
     else
         declare_mlp(unit);
     for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; i++)
@@ -672,7 +681,7 @@ struct id_set block_dropped_by(enum deck_recompute policy)
         id_set_add(&set, BLOCK_ATTENTION);
         id_set_add(&set, BLOCK_LSE);
     }
-    experts_drop(&set, &experts_ids, policy);
+    experts_drop(&set, &experts, policy);
     attention_drop(&set, &attention_ids, policy >= DECK_RECOMPUTE_QKV);
     /* gathered inputs: keeping the tokens of all ranks would undo sequence parallelism */
     id_set_add(&set, BLOCK_LINEARS + (int)BLOCK_QKV * LINEAR_TENSORS + LINEAR_GATHERED);

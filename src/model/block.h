@@ -8,6 +8,7 @@
 
 #include "model/attention.h"
 #include "model/experts.h"
+#include "model/projection_norm.h"
 #include "model/linear.h"
 
 enum block_weight {
@@ -37,6 +38,8 @@ enum block_tensor {
     BLOCK_PROJECTED, /* with head norms: the projection before them; else this is BLOCK_QKV_OUT before rope */
     BLOCK_Q_RSTD,
     BLOCK_K_RSTD,
+    BLOCK_Q_MEAN,
+    BLOCK_K_MEAN,
     BLOCK_QKV_OUT,
     BLOCK_ATTENTION,
     BLOCK_LSE,
@@ -57,7 +60,8 @@ enum block_tensor {
     BLOCK_D_NORMED1,
     BLOCK_LINEARS,                                                  /* LINEAR_COUNT times LINEAR_TENSORS ids */
     BLOCK_EXCHANGE = BLOCK_LINEARS + LINEAR_COUNT * LINEAR_TENSORS, /* ATTENTION_TENSORS ids */
-    BLOCK_EXPERTS = BLOCK_EXCHANGE + ATTENTION_TENSORS              /* EXPERTS_TENSORS ids */
+    BLOCK_GATHERING = BLOCK_EXCHANGE + ATTENTION_TENSORS,           /* PROJECTION_NORM_TENSORS ids */
+    BLOCK_EXPERTS = BLOCK_GATHERING + PROJECTION_NORM_TENSORS       /* EXPERTS_TENSORS ids */
 };
 
 /* Returns whether the unit is a block that computes its MLP in slices of settings->mlp_tokens tokens: for very long

@@ -14,6 +14,14 @@ static struct tensor factors(const struct execution *execution, const struct uni
     return unit->settings->token_dropout ? execution->batch->scale : absent;
 }
 
+/* x *= the factor of the residual stream. */
+static void scale(const struct execution *execution, const struct unit *unit, struct tensor x)
+{
+    const double factor = model_stream_factor(unit->settings);
+    if (factor != 1)
+        LAUNCH(execution->stream, MULTIPLY, multiply, .x = x, .factor = factor);
+}
+
 /* Each tensor rank has some rows of the table and looks up their tokens; the sum over ranks is the output. */
 static void embedding_forward(struct execution *execution, struct unit *unit, struct tensor input)
 {
@@ -25,6 +33,7 @@ static void embedding_forward(struct execution *execution, struct unit *unit, st
     LAUNCH(execution->stream, EMBEDDING_FORWARD, embedding_forward, .tokens = execution->batch->tokens,
            .scale = factors(execution, unit), .weight = unit_weight(execution, unit, EMBEDDING_TABLE), .y = part,
            .origin = model_vocabulary(unit->settings).first);
+    scale(execution, unit, part);
     if (tensor_ranks(&unit->settings->tensor) > 1)
         sequence_sum(execution, unit, part, output, SUM_SCRATCH);
 }
@@ -55,6 +64,8 @@ static void embedding_backward(struct execution *execution, struct unit *unit, s
 {
     (void)input;
     const bool weight = execution->gradients & GRADIENT_WEIGHT;
+    if (weight)
+        scale(execution, unit, output_gradient);
     if (weight && sequence_parallel(unit)) {
         const struct tensor all = unit_tensor(execution, unit, OF_ALL_TOKENS);
         sequence_place(execution, output_gradient, all);

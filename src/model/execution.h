@@ -14,6 +14,7 @@ struct batch_tensors {
     int64_t row_tokens;                      /* tokens that this rank has of each row */
     struct tensor tokens, labels, positions; /* i32 [1, tokens of this micro-batch] */
     struct tensor scale;                     /* f32 [1, tokens]: factors of the tokens' embeddings */
+    struct tensor dropout_keys;              /* i32 [1, tokens], training with dropout; else absent */
     struct tensor draw;                      /* i32 [1, 2]: the micro-batch's number, for stochastic rounding */
     struct attention_segments segments;      /* segments of whole rows */
     /* Context parallelism: segments for this rank's queries (data/context_split.h). DECK_CONTEXT_GATHER: one entry, for

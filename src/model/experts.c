@@ -19,7 +19,7 @@ static void declare_part(struct unit *unit, int id, int64_t rows, double init_st
     unit_declare_parameter(unit, id, rows, unit_random(unit, init_std), "%s.%s.weight", layer, name);
 }
 
-void experts_declare_weights(struct unit *unit, const struct experts *ids, const char *layer)
+void experts_declare_weights(struct unit *unit, const struct expert_ids *ids, const char *layer)
 {
     const struct model_settings *s = unit->settings;
     const struct family_names *names = &unit_family(unit)->names;
@@ -35,7 +35,7 @@ void experts_declare_weights(struct unit *unit, const struct experts *ids, const
         declare_part(unit, ids->down, s->hidden, s->output_std, layer, names->down, e);
 }
 
-void experts_declare_tensors(struct unit *unit, const struct experts *ids)
+void experts_declare_tensors(struct unit *unit, const struct expert_ids *ids)
 {
     const struct model_settings *s = unit->settings;
     const struct {
@@ -67,7 +67,7 @@ void experts_declare_tensors(struct unit *unit, const struct experts *ids)
                             tensors[i].role);
 }
 
-void experts_drop(struct id_set *set, const struct experts *ids, enum deck_recompute policy)
+void experts_drop(struct id_set *set, const struct expert_ids *ids, enum deck_recompute policy)
 {
     if (policy >= DECK_RECOMPUTE_ACTIVATION)
         id_set_add(set, ids->first + EXPERTS_ACTIVATED);
@@ -79,7 +79,7 @@ void experts_drop(struct id_set *set, const struct experts *ids, enum deck_recom
     }
 }
 
-static struct tensor tensor_of(const struct execution *e, const struct unit *unit, const struct experts *ids,
+static struct tensor tensor_of(const struct execution *e, const struct unit *unit, const struct expert_ids *ids,
                                enum expert_tensor id)
 {
     return unit_tensor(e, unit, ids->first + (int)id);
@@ -87,7 +87,7 @@ static struct tensor tensor_of(const struct execution *e, const struct unit *uni
 
 /* -- Forward ------------------------------------------------------------------------------------------------------- */
 
-static void choose(struct execution *e, const struct unit *unit, const struct experts *ids, struct tensor x)
+static void choose(struct execution *e, const struct unit *unit, const struct expert_ids *ids, struct tensor x)
 {
     const struct tensor logits = tensor_of(e, unit, ids, EXPERTS_LOGITS),
                         chosen = tensor_of(e, unit, ids, EXPERTS_CHOSEN);
@@ -98,7 +98,7 @@ static void choose(struct execution *e, const struct unit *unit, const struct ex
            .tokens = tensor_of(e, unit, ids, EXPERTS_TOKENS), .ends = tensor_of(e, unit, ids, EXPERTS_ENDS));
 }
 
-void experts_forward(struct execution *e, const struct unit *unit, const struct experts *ids, struct tensor x,
+void experts_forward(struct execution *e, const struct unit *unit, const struct expert_ids *ids, struct tensor x,
                      struct tensor addend, struct tensor output)
 {
     const struct tensor ends = tensor_of(e, unit, ids, EXPERTS_ENDS);
@@ -128,7 +128,7 @@ void experts_forward(struct execution *e, const struct unit *unit, const struct 
 /* -- Backward ------------------------------------------------------------------------------------------------------ */
 
 /* Counts the tokens of each row by expert. Ranks that share a row each have an equal part of it. */
-static struct tensor count_load(struct execution *e, const struct unit *unit, const struct experts *ids,
+static struct tensor count_load(struct execution *e, const struct unit *unit, const struct expert_ids *ids,
                                 struct tensor chosen)
 {
     const struct tensor load = unit_first_rows(e, unit, ids->first + EXPERTS_LOAD, chosen.rows / e->batch->row_tokens);
@@ -138,7 +138,7 @@ static struct tensor count_load(struct execution *e, const struct unit *unit, co
     return load;
 }
 
-static void route_backward(struct execution *e, const struct unit *unit, const struct experts *ids)
+static void route_backward(struct execution *e, const struct unit *unit, const struct expert_ids *ids)
 {
     const struct model_settings *s = unit->settings;
     const struct tensor chosen = tensor_of(e, unit, ids, EXPERTS_CHOSEN);
@@ -155,21 +155,21 @@ static void route_backward(struct execution *e, const struct unit *unit, const s
     launch(e->stream, OP_ROUTE_BACKWARD, &args);
 }
 
-static void weight_gradient(struct execution *e, const struct unit *unit, const struct experts *ids, int weight,
+static void weight_gradient(struct execution *e, const struct unit *unit, const struct expert_ids *ids, int weight,
                             struct tensor dy, struct tensor x)
 {
     LAUNCH(e->stream, EXPERT_GRADIENT, expert_gradient, .dy = dy, .x = x, .ends = tensor_of(e, unit, ids, EXPERTS_ENDS),
            .dweight = unit_gradient(e, unit, weight), .accumulate = unit_accumulates(unit, weight));
 }
 
-static void input_gradient(struct execution *e, const struct unit *unit, const struct experts *ids, int weight,
+static void input_gradient(struct execution *e, const struct unit *unit, const struct expert_ids *ids, int weight,
                            struct tensor dy, struct tensor dx)
 {
     LAUNCH(e->stream, EXPERT_GEMM, expert_gemm, .a = dy, .b = unit_weight(e, unit, weight),
            .ends = tensor_of(e, unit, ids, EXPERTS_ENDS), .d = dx);
 }
 
-void experts_backward(struct execution *e, const struct unit *unit, const struct experts *ids, struct tensor x,
+void experts_backward(struct execution *e, const struct unit *unit, const struct expert_ids *ids, struct tensor x,
                       struct tensor dy, struct tensor dx)
 {
     const bool input = e->gradients & GRADIENT_INPUT, weights = e->gradients & GRADIENT_WEIGHT;

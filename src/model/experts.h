@@ -15,7 +15,7 @@
 #include "core/id_set.h"
 #include "model/unit.h"
 
-/* Ids that experts add to their unit's tensors, from experts->first on. */
+/* Ids that experts add to their unit's tensors, from the first of struct expert_ids on. */
 enum expert_tensor {
     EXPERTS_LOGITS, /* the router's output */
     EXPERTS_CHOSEN,
@@ -39,7 +39,7 @@ enum expert_tensor {
 
 /* Ids of the unit's weights, and the first of EXPERTS_TENSORS ids of tensors. Weight up has an expert's gate, then its
  * up, then those of the next expert; down has one expert's rows after the other's. */
-struct experts {
+struct expert_ids {
     int router, up, down;
     int first;
 };
@@ -48,18 +48,18 @@ struct experts {
 bool experts_present(const struct unit *unit);
 
 /* Declares weights, parameters and tensors. layer: prefix of the parameters' names. */
-void experts_declare_weights(struct unit *unit, const struct experts *ids, const char *layer);
-void experts_declare_tensors(struct unit *unit, const struct experts *ids);
+void experts_declare_weights(struct unit *unit, const struct expert_ids *ids, const char *layer);
+void experts_declare_tensors(struct unit *unit, const struct expert_ids *ids);
 
 /* Adds the tensors that a recompute policy drops. */
-void experts_drop(struct id_set *set, const struct experts *ids, enum deck_recompute policy);
+void experts_drop(struct id_set *set, const struct expert_ids *ids, enum deck_recompute policy);
 
 /* x: the input [tokens, hidden]; output: y of the formula. */
-void experts_forward(struct execution *execution, const struct unit *unit, const struct experts *ids, struct tensor x,
-                     struct tensor addend, struct tensor output);
+void experts_forward(struct execution *execution, const struct unit *unit, const struct expert_ids *ids,
+                     struct tensor x, struct tensor addend, struct tensor output);
 /* Computes the gradients that execution->gradients requests, from dy, the gradient of y; dx: x's. With context
  * parallelism collective over the ranks that share rows. */
-void experts_backward(struct execution *execution, const struct unit *unit, const struct experts *ids, struct tensor x,
-                      struct tensor dy, struct tensor dx);
+void experts_backward(struct execution *execution, const struct unit *unit, const struct expert_ids *ids,
+                      struct tensor x, struct tensor dy, struct tensor dx);
 
 #endif

@@ -144,7 +144,7 @@ static void declare_weight(struct unit *unit, const struct linear *linear)
 void linear_declare(struct unit *unit, const struct linear *linear)
 {
     declare_exchange(unit, linear);
-    adapter_declare(unit, &linear->adapter, linear->tokens);
+    adapter_declare(unit, &linear->adapter, linear->tokens, unit->weights[linear->weight].cols);
     if (!is_quantized(linear))
         return;
     struct weight *w = &unit->weights[linear->weight];
@@ -608,10 +608,16 @@ static void multiply_transposed(const struct execution *execution, const struct 
            .transpose_b = true, .d = dx);
 }
 
+/* Returns whether this call computes dx. */
+static bool computes_input_gradient(const struct execution *execution, const struct linear *linear)
+{
+    return (execution->gradients & GRADIENT_INPUT) && !linear->ends_backward;
+}
+
 static void multiply_input_gradient(const struct execution *execution, const struct unit *unit,
                                     const struct linear *linear, const struct operand *dy, struct tensor dx)
 {
-    if ((execution->gradients & GRADIENT_INPUT) == 0)
+    if (!computes_input_gradient(execution, linear))
         return;
     multiply_transposed(execution, unit, linear, dy, dx);
     adapter_input_gradient(execution, unit, &linear->adapter, dx);
@@ -646,7 +652,7 @@ static void backward_of_outputs(struct execution *execution, const struct unit *
 {
     const struct execution concurrent = execution_concurrent(execution);
     const struct tensor part = partial(execution, unit, linear, dx);
-    const bool sums = execution->gradients & GRADIENT_INPUT;
+    const bool sums = computes_input_gradient(execution, linear);
     struct linear_pending own = {true, *linear, *x, *dy};
     multiply_input_gradient(execution, unit, linear, dy, part);
     if (gathers_again(execution, unit, linear))

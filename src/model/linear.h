@@ -35,6 +35,7 @@ enum linear_tensor {
     LINEAR_AMAX,    /* amax of a gathered operand, over all ranks */
     LINEAR_ADAPTED, /* of adapters (model/linear_adapter.h) */
     LINEAR_ADAPTED_GRADIENT,
+    LINEAR_DROPPED,
     LINEAR_TENSORS
 };
 
@@ -58,8 +59,9 @@ struct linear {
     bool summed;               /* the op that writes dy can also sum dy for the bias gradient: linear_sum */
     bool fused[OPERAND_COUNT]; /* the op that writes the operand can also quantize it: linear_made */
     struct linear_adapter adapter;
-    bool frozen; /* the weight is not trained, so no columnwise forms are made for its gradient */
-    bool remade; /* the backward of that op can make the input's columnwise form again: linear_remade */
+    bool ends_backward; /* nobody reads the input's gradient */
+    bool frozen;        /* the weight is not trained, so no columnwise forms are made for its gradient */
+    bool remade;        /* the backward of that op can make the input's columnwise form again: linear_remade */
 };
 
 /* Distance in elements between the scales of consecutive tensors: GEMMs need a tensor's scale at a multiple of 16

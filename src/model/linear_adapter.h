@@ -1,4 +1,5 @@
-/* The adapters of a linear layer (architecture/lora.h): y += s (x A') B', with s = alpha / r. A linear layer whose
+/* The adapters of a linear layer (architecture/lora.h): y += s (d(x) A') B', with s = alpha / r. d is dropout in
+ * training, one mask for all adapters of the linear layer; it is computed again in backward. A linear layer whose
  * weight has several parameters, one below the other, has an adapter for each that is a target. Their A matrices lie
  * one below the other in one weight, and their B matrices in another, so that one GEMM computes x A' of all.
  *
@@ -21,27 +22,32 @@ struct linear_adapter {
         int64_t first, rows; /* this rank's outputs of the linear layer that the adapter adds to */
     } parts[ADAPTER_PARTS];
     int a, b;              /* ids of the unit's weights [count * r, in] and [rows of all parts, r] */
-    int adapted, gradient; /* ids of the unit's tensors for s x A' and its gradient */
+    int adapted, gradient; /* ids of the unit's tensors for s d(x) A' and its gradient */
+    int dropped;           /* id of the unit's tensor for d(x), then for dx before its dropout */
+    uint32_t salt;         /* of the dropout, different in each linear layer of the model */
+    bool splits_inputs;    /* tensor parallelism: a rank has a part of the linear layer's inputs */
+    int64_t first_token;   /* the first token of the slice of the micro-batch that x, dy and dx have */
 };
 
 /* Makes a unit of the adapters that a block borrows. Fills a zeroed unit whose layer is set. */
 void adapters_declare(struct unit *unit);
 
-/* Declares the tensors of the linear layer's adapters. tokens: maximum number of tokens in a call, as declared. */
-void adapter_declare(struct unit *unit, const struct linear_adapter *adapter, int64_t tokens);
+/* Declares the tensors of the linear layer's adapters. tokens: maximum number of tokens in a call, as declared; inputs:
+ * this rank's inputs of the linear layer. */
+void adapter_declare(struct unit *unit, const struct linear_adapter *adapter, int64_t tokens, int64_t inputs);
 
 /* The functions below do nothing without adapters. x: [T, in]; y, dy: [T, out]; dx: [T, in]. */
 
-/* Makes s x A', which the backward reads too. */
+/* Makes s d(x) A', which the backward reads too. */
 void adapter_project(const struct execution *execution, const struct unit *unit, const struct linear_adapter *adapter,
                      struct tensor x);
-/* y += s x A' B', after adapter_project. */
+/* y += s d(x) A' B', after adapter_project. */
 void adapter_forward(const struct execution *execution, const struct unit *unit, const struct linear_adapter *adapter,
                      struct tensor y);
 /* Makes s dy B, which the two functions below read. */
 void adapter_gradient(const struct execution *execution, const struct unit *unit, const struct linear_adapter *adapter,
                       struct tensor dy);
-/* dx += s dy B A */
+/* dx += d'(s dy B A) */
 void adapter_input_gradient(const struct execution *execution, const struct unit *unit,
                             const struct linear_adapter *adapter, struct tensor dx);
 /* The gradients of A and B. adds: adds to gradients of an earlier slice of the micro-batch. */

@@ -7,8 +7,9 @@
 #include "model/sequence.h"
 
 static const struct tensor absent;
-static const struct norm last_norm = {LM_HEAD_NORM, LM_HEAD_NORM_BIAS, LM_HEAD_RSTD, LM_HEAD_MEAN, true};
-static const struct norm transform_norm = {LM_HEAD_NORM2, LM_HEAD_NORM2_BIAS, LM_HEAD_RSTD2, LM_HEAD_MEAN2, true};
+static const struct norm last_norm = {LM_HEAD_NORM, LM_HEAD_NORM_BIAS, LM_HEAD_RSTD, LM_HEAD_MEAN, true, NORM_FINAL};
+static const struct norm transform_norm = {LM_HEAD_NORM2, LM_HEAD_NORM2_BIAS, LM_HEAD_RSTD2, LM_HEAD_MEAN2,
+                                           true,          NORM_TRANSFORM};
 
 /* Returns whether the vocabulary is split over tensor ranks. */
 static bool is_split(const struct unit *unit)

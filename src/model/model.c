@@ -106,14 +106,16 @@ static bool is_frozen(const struct model *model, const struct unit *unit)
 
 static void freeze(struct model *model)
 {
-    bool trains = false; /* this unit, or one before it */
+    bool trains = false, before; /* this unit, or one before it; the latter alone */
     for (int u = 0; u < model->unit_count; u++)
         model->units[u].frozen = is_frozen(model, &model->units[u]);
     for (int u = 0; u <= model->head; u++) {
         struct unit *unit = &model->units[u];
         const struct unit *lender = unit_lender(unit);
+        before = trains;
         trains |= !unit->frozen || (lender != NULL && !lender->frozen);
         unit->idle_backward = !trains;
+        unit->ends_backward = trains && !before;
     }
 }
 

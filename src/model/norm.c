@@ -4,6 +4,18 @@
 
 static const struct tensor absent;
 
+static bool has_bias(const struct unit *unit, const struct norm *norm)
+{
+    const struct family *family = unit_family(unit);
+    return family->layer_norm && !(norm->place == NORM_FINAL && family->final_norm_unbiased);
+}
+
+static float epsilon(const struct unit *unit, const struct norm *norm)
+{
+    const double factor = norm->place == NORM_TRANSFORM ? 1 : model_stream_factor(unit->settings);
+    return (float)(unit->settings->norm_eps * factor * factor);
+}
+
 static void declare_vector(struct unit *unit, const struct norm *norm, int id, double value, const char *name,
                            const char *what)
 {
@@ -18,10 +30,10 @@ void norm_declare(struct unit *unit, const struct norm *norm, const char *name)
     const int tokens = norm->own ? UNIT_OWN_TOKENS : UNIT_TOKENS;
     declare_vector(unit, norm, norm->weight, unit->settings->norm_zero_centered ? 0 : 1, name, "weight");
     unit_declare_tensor(unit, norm->rstd, "rstd", 1, tokens, ROLE_STATISTIC);
-    if (!unit_family(unit)->layer_norm)
-        return;
-    declare_vector(unit, norm, norm->bias, 0, name, "bias");
-    unit_declare_tensor(unit, norm->mean, "mean", 1, tokens, ROLE_STATISTIC);
+    if (has_bias(unit, norm))
+        declare_vector(unit, norm, norm->bias, 0, name, "bias");
+    if (unit_family(unit)->layer_norm)
+        unit_declare_tensor(unit, norm->mean, "mean", 1, tokens, ROLE_STATISTIC);
 }
 
 static struct tensor statistic(const struct execution *execution, const struct unit *unit, int id, int64_t tokens)
@@ -33,13 +45,13 @@ static struct tensor statistic(const struct execution *execution, const struct u
 void norm_forward(const struct execution *execution, const struct unit *unit, const struct norm *norm, struct tensor x,
                   struct tensor y)
 {
-    const float eps = (float)unit->settings->norm_eps;
+    const float eps = epsilon(unit, norm);
     const bool one_plus = unit->settings->norm_zero_centered;
     struct tensor weight = unit_weight(execution, unit, norm->weight);
     struct tensor rstd = statistic(execution, unit, norm->rstd, x.rows);
     if (unit_family(unit)->layer_norm)
         LAUNCH(execution->stream, LAYERNORM_FORWARD, layernorm_forward, .x = x, .weight = weight,
-               .bias = unit_weight(execution, unit, norm->bias), .y = y,
+               .bias = has_bias(unit, norm) ? unit_weight(execution, unit, norm->bias) : absent, .y = y,
                .mean = statistic(execution, unit, norm->mean, x.rows), .rstd = rstd, .eps = eps, .one_plus = one_plus);
     else
         LAUNCH(execution->stream, RMSNORM_FORWARD, rmsnorm_forward, .x = x, .weight = weight, .y = y, .rstd = rstd,
@@ -59,8 +71,8 @@ void norm_backward(const struct execution *execution, const struct unit *unit, c
         LAUNCH(execution->stream, LAYERNORM_BACKWARD, layernorm_backward, .x = of->x, .weight = weight,
                .mean = statistic(execution, unit, norm->mean, of->x.rows), .rstd = rstd, .dy = of->dy,
                .residual = residual, .dx = dx, .dweight = dweight,
-               .dbias = want_weight ? unit_gradient(execution, unit, norm->bias) : absent, .sum = of->sum,
-               .accumulate = accumulate, .accumulate_sum = of->accumulate_sum, .one_plus = one_plus);
+               .dbias = want_weight && has_bias(unit, norm) ? unit_gradient(execution, unit, norm->bias) : absent,
+               .sum = of->sum, .accumulate = accumulate, .accumulate_sum = of->accumulate_sum, .one_plus = one_plus);
     else
         LAUNCH(execution->stream, RMSNORM_BACKWARD, rmsnorm_backward, .x = of->x, .weight = weight, .rstd = rstd,
                .dy = of->dy, .residual = residual, .dx = dx, .dweight = dweight, .accumulate = accumulate,

@@ -1,14 +1,19 @@
-/* Norms of a block or head: RMSNorm, or LayerNorm with bias, as the family says. */
+/* Norms of a block or head: RMSNorm, or LayerNorm with or without bias, as the family says. */
 #ifndef MODEL_NORM_H
 #define MODEL_NORM_H
 
 #include "model/execution.h"
+
+/* A norm's place: in a block, before the head, or in the head's transform. The input of the first two is the residual
+ * stream (model_stream_factor). */
+enum norm_place { NORM_BLOCK, NORM_FINAL, NORM_TRANSFORM };
 
 /* Ids of weights and statistics; LayerNorm only: bias and mean. */
 struct norm {
     int weight, bias;
     int rstd, mean;
     bool own; /* statistics have UNIT_OWN_TOKENS elements, else UNIT_TOKENS */
+    enum norm_place place;
 };
 
 /* Declares the parameters "<name>.weight", ".bias" and the statistics; the unit declares the norm's output itself. */

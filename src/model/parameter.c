@@ -28,3 +28,13 @@ int64_t parameter_row(const struct parameter *parameter, int64_t row)
 {
     return parameter->part.row + row / parameter->height * parameter->apart + row % parameter->height;
 }
+
+struct rectangle parameter_part_of(const struct parameter *parameter, int rank)
+{
+    struct rectangle part = parameter->part;
+    if (part.cols < parameter->cols)
+        part.col = rank * part.cols;
+    else if (part.rows < parameter->rows)
+        part.row = rank / parameter->owners * parameter->height;
+    return part;
+}

@@ -62,6 +62,9 @@ void parameter_place(struct parameter *parameter, int64_t rows, int64_t cols, in
 /* Declares that all tensor ranks have the whole parameter. partial: each rank computes a term of its gradient; else
  * each computes the whole gradient. */
 void parameter_share(struct parameter *parameter, const struct tensor_parallel *tensor, bool partial);
+/* Returns the part that tensor rank number `rank` has of a matrix that is split evenly; a part's height and apart are
+ * equal on all ranks. */
+struct rectangle parameter_part_of(const struct parameter *parameter, int rank);
 /* Returns the row of the global tensor that is row `row` of the part. */
 int64_t parameter_row(const struct parameter *parameter, int64_t row);
 

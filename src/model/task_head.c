@@ -5,7 +5,8 @@
 #include "model/norm.h"
 
 static const struct tensor absent;
-static const struct norm last_norm = {TASK_HEAD_NORM, TASK_HEAD_NORM_BIAS, TASK_HEAD_RSTD, TASK_HEAD_MEAN, true};
+static const struct norm last_norm = {TASK_HEAD_NORM, TASK_HEAD_NORM_BIAS, TASK_HEAD_RSTD, TASK_HEAD_MEAN,
+                                      true,           NORM_FINAL};
 
 _Static_assert((int)TASK_HEAD_NORMED == (int)LM_HEAD_NORMED, "engine_embed reads either");
 

@@ -87,10 +87,12 @@ struct unit {
     int64_t quantized_bytes;       /* bytes of all quantized weights */
     bool decay[STORAGE_COUNT];     /* weight decay applies */
     bool decoupled[STORAGE_COUNT]; /* uses the separate learning rate of embedding and head */
+    bool muon;                     /* the optimizer of its matrices is Muon (engine/muon.h); else AdamW */
     int64_t head_tokens;           /* head only: tokens per slice */
     bool complete_gradients; /* each rank computes gradients for all ranks' tokens: they are not summed over ranks */
     bool rounds_gradients;   /* ops may write gradients of matrices as bf16, and add to them */
     bool frozen;             /* its own weights are not trained; weights that it borrows may be */
+    bool ends_backward;      /* it has a backward, and the units before it do not: nobody reads its input's gradient */
     bool idle_backward;      /* it has no backward: neither its weights nor those of the units before it are trained */
 
     /* Set by the weight store (store/store.h): flat buffers, valid from acquire to release. */
@@ -161,6 +163,13 @@ static inline bool unit_is_owned(const struct unit *unit)
 
 /* Returns the model's family. */
 const struct family *unit_family(const struct unit *unit);
+
+/* Returns whether the optimizer of the unit's weights of a storage class is Muon, which has one moment; AdamW has two.
+ */
+static inline bool unit_uses_muon(const struct unit *unit, enum storage_class storage)
+{
+    return unit->muon && storage == STORAGE_MATRIX;
+}
 
 /* Returns the element type in which ops write gradients of the unit's own weights of a storage class. statistic: the
  * type of ROLE_STATISTIC. */

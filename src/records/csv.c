@@ -407,7 +407,8 @@ static int next(void *reader, struct record_piece *piece)
 
 void csv_write_cell(FILE *file, char delimiter, const char *text)
 {
-    if (strpbrk(text, (const char[]){delimiter, '"', '\n', '\r', '\0'}) == NULL) {
+    const char special[] = {delimiter, '"', '\n', '\r', '\0'}; /* strpbrk may be a macro, which takes no braces */
+    if (strpbrk(text, special) == NULL) {
         fputs(text, file);
         return;
     }

@@ -15,8 +15,11 @@ struct jsonl {
     struct record_source *source;
     const char *field;
     enum record_content content;
-    int64_t *skipped; /* settings->skipped */
-    char *buffer;     /* [capacity]; begin .. end - 1 is not consumed yet */
+    int64_t *skipped;               /* settings->skipped */
+    const char *const *label_names; /* [label_count] settings->labels */
+    int label_count, label_next;    /* label_next: the next label of the current record to return */
+    char *labels[RECORD_LABELS];    /* of the current record; NULL: none; freed with free() */
+    char *buffer;                   /* [capacity]; begin .. end - 1 is not consumed yet */
     int64_t capacity, begin, end;
     int64_t line;       /* line in which the current record begins, from 1; 0 before the first */
     int64_t lines_more; /* array: line ends in the current element */
@@ -34,6 +37,8 @@ static int create(void **reader, struct record_source *source, const struct reco
     jsonl->field = settings->field;
     jsonl->content = settings->content;
     jsonl->skipped = settings->skipped;
+    jsonl->label_names = settings->labels;
+    jsonl->label_next = jsonl->label_count = settings->label_count;
     *reader = jsonl;
     return ERROR_NONE;
 }
@@ -54,6 +59,8 @@ static void destroy(void *reader)
         return;
     free(jsonl->buffer);
     free(jsonl->name);
+    for (int i = 0; i < jsonl->label_count; i++)
+        free(jsonl->labels[i]);
     memory_free(jsonl);
 }
 
@@ -323,6 +330,44 @@ static int follow(const struct jsonl *jsonl, struct json_member found[2], struct
     return member->count > 1 ? refuse_twice(jsonl, member) : ERROR_NONE;
 }
 
+/* Copies a label: a string, or a number, true or false as written. */
+static int take_label(struct jsonl *jsonl, const struct json_member *member, const char *text, int number)
+{
+    char **label = &jsonl->labels[number];
+    free(*label);
+    *label = NULL;
+    if (!is_there(member))
+        return ERROR_NONE;
+    if (*member->value == '{' || *member->value == '[')
+        return error_user("%s:%lld: member \"%s\" is a label (--labels or --split-column): it must be a string or a "
+                          "number",
+                          source_name(jsonl->source), (long long)jsonl->line, jsonl->label_names[number]);
+    if (*member->value != '"') {
+        *label = memory_format("%.*s", (int)member->bytes, member->value);
+        return ERROR_NONE;
+    }
+    json_t *string;
+    int code = decode(jsonl, member, member->value - text, &string);
+    if (code == ERROR_NONE)
+        *label = memory_string(json_string_value(string));
+    json_decref(string);
+    return code;
+}
+
+/* members: a pair for each label, as `ask` has set them, found in the record's object. */
+static int take_labels(struct jsonl *jsonl, struct json_member *members, const char *text)
+{
+    int code = ERROR_NONE;
+    for (int i = 0; i < jsonl->label_count && code == ERROR_NONE; i++) {
+        struct json_member member;
+        code = follow(jsonl, &members[2 * i], &member);
+        if (code == ERROR_NONE)
+            code = take_label(jsonl, &member, text, i);
+    }
+    jsonl->label_next = 0;
+    return code;
+}
+
 /* Copies the sequence over its own JSON text: no JSON string is shorter than the decoded string. */
 static int take_sequence(struct jsonl *jsonl, const struct json_member *member, char *text)
 {
@@ -360,14 +405,18 @@ static int refuse_absent(const struct jsonl *jsonl, const struct json_member *me
 /* Makes the record of an object; *accepted is false if it is skipped. */
 static int take_record(struct jsonl *jsonl, char *text, int64_t length, bool *accepted)
 {
-    struct json_member members[4] = {[2] = {.key = "record", .key_bytes = 6}, [3] = {.key = "id", .key_bytes = 2}};
+    enum { FIELD, RECORD = 2, ID, FIRST_LABEL };
+    struct json_member members[FIRST_LABEL + 2 * RECORD_LABELS] = {
+        [RECORD] = {.key = "record", .key_bytes = 6}, [ID] = {.key = "id", .key_bytes = 2}};
     struct json_member member;
     int64_t at;
-    ask(members, jsonl->field);
-    const char *wrong = json_members_find(text, length, members, 4, &at);
+    ask(members + FIELD, jsonl->field);
+    for (int i = 0; i < jsonl->label_count; i++)
+        ask(members + FIRST_LABEL + 2 * i, jsonl->label_names[i]);
+    const char *wrong = json_members_find(text, length, members, FIRST_LABEL + 2 * jsonl->label_count, &at);
     if (wrong != NULL)
         return refuse_json(jsonl, wrong, at + 1);
-    int code = follow(jsonl, members, &member);
+    int code = follow(jsonl, members + FIELD, &member);
     *accepted = code == ERROR_NONE && is_there(&member);
     if (code != ERROR_NONE)
         return code;
@@ -377,13 +426,20 @@ static int take_record(struct jsonl *jsonl, char *text, int64_t length, bool *ac
         ++*jsonl->skipped;
         return ERROR_NONE;
     }
-    code = take_name(jsonl, &members[2], &members[3], text);
-    return code == ERROR_NONE ? take_sequence(jsonl, &member, text) : code;
+    code = take_name(jsonl, &members[RECORD], &members[ID], text);
+    if (code == ERROR_NONE)
+        code = take_labels(jsonl, members + FIRST_LABEL, text);
+    return code == ERROR_NONE ? take_sequence(jsonl, &member, text) : code; /* last: it overwrites the text */
 }
 
 static int next(void *reader, struct record_piece *piece)
 {
     struct jsonl *jsonl = reader;
+    if (jsonl->label_next < jsonl->label_count) {
+        const char *label = jsonl->labels[jsonl->label_next++];
+        *piece = (struct record_piece){RECORD_LABEL, label, label != NULL ? (int64_t)strlen(label) : 0};
+        return ERROR_NONE;
+    }
     if (jsonl->sequence != NULL) {
         *piece = (struct record_piece){RECORD_SEQUENCE, jsonl->sequence, jsonl->sequence_length};
         jsonl->sequence = NULL;
@@ -406,5 +462,5 @@ static int next(void *reader, struct record_piece *piece)
     return ERROR_NONE;
 }
 
-const struct record_class jsonl_class = {"jsonl", create, next, destroy, false};
-const struct record_class json_class = {"json", create_array, next, destroy, false};
+const struct record_class jsonl_class = {"jsonl", create, next, destroy, true};
+const struct record_class json_class = {"json", create_array, next, destroy, true};

@@ -15,8 +15,8 @@ struct record_settings {
     double min_quality;        /* FASTQ: Phred quality below which a read is dropped (records/fastq.h); 0: none is */
     int64_t *low_quality;      /* counts these; may be NULL */
     const char *feature;       /* GenBank, EMBL: records are features with this key (records/flat.h); NULL: entries */
-    const char *const *labels; /* [label_count], at most RECORD_LABELS: columns of tables, keys of a FASTA header
-                                  (records/fasta.h) */
+    const char *const *labels; /* [label_count], at most RECORD_LABELS: columns of tables, members of JSON objects, keys
+                                  of a FASTA header (records/fasta.h) */
     int label_count;
     int64_t *skipped; /* counts records dropped because their field is missing or null; NULL: these are errors */
 };

@@ -203,10 +203,9 @@ int record_reader_create(struct record_reader **out, struct record_source *sourc
     if (code != ERROR_NONE)
         return code;
     if (settings->label_count > 0 && !class->labelled)
-        return error_user(
-            "%s: files of format %s have no labels, which --labels and --split-column read; FASTA, CSV, TSV and "
-            "Parquet have",
-            source_name(source), class->name);
+        return error_user("%s: files of format %s have no labels, which --labels and --split-column read; FASTA, CSV, "
+                          "TSV, Parquet and JSON have",
+                          source_name(source), class->name);
     struct record_reader *reader = memory_allocate(sizeof *reader);
     reader->class = class;
     reader->name = source_name(source);

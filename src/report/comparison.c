@@ -311,11 +311,11 @@ static void create_overlay(struct overlay *overlay, const struct comparison *c, 
                                                              over_time ? hours : curves->validation_step,
                                                              curves->validation,
                                                              curves->validations};
-        if (curves->low < curves->high) {
-            overlay->plot.low = fmin(overlay->plot.low, curves->low);
-            overlay->plot.high = fmax(overlay->plot.high, curves->high);
-        }
+        curves_late_range(curves, &overlay->plot.low, &overlay->plot.high);
     }
+    const double margin = (overlay->plot.high - overlay->plot.low) / 10;
+    overlay->plot.low -= margin;
+    overlay->plot.high += margin;
 }
 
 static void destroy_overlay(struct overlay *overlay, const struct comparison *c)

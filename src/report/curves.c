@@ -96,6 +96,22 @@ void curves_destroy(struct loss_curves *c)
         memory_free(columns[i]);
 }
 
+static void widen(double *low, double *high, const double *steps, const double *values, int64_t count, double from)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (steps[i] >= from && isfinite(values[i])) {
+            *low = fmin(*low, values[i]);
+            *high = fmax(*high, values[i]);
+        }
+}
+
+void curves_late_range(const struct loss_curves *c, double *low, double *high)
+{
+    const double from = c->rows > 0 ? c->step[c->rows - 1] / 2 : 0;
+    widen(low, high, c->step, c->smooth, c->rows, from);
+    widen(low, high, c->validation_step, c->validation, c->validations, from);
+}
+
 struct line_plot curves_loss_plot(const struct loss_curves *c, struct plot_series series[CURVES_LOSSES])
 {
     bool smooth = c->window > 1;

@@ -19,6 +19,10 @@ struct loss_curves {
 void curves_create(struct loss_curves *curves, const struct run_history *history);
 void curves_destroy(struct loss_curves *curves);
 
+/* Widens low and high to the smoothed losses and validations of the second half of the steps: where runs are compared,
+ * the fall at their beginning would flatten what they differ by. */
+void curves_late_range(const struct loss_curves *curves, double *low, double *high);
+
 /* Returns a plot of the losses: training, smoothed training if there are enough rows, and validation. The plot and the
  * series borrow the curves. */
 enum { CURVES_LOSSES = 3 };

@@ -21,13 +21,24 @@ static const char style[] =
     ".finished { border-color: #228833; } .running { border-color: #4477aa; } .stopped { border-color: #ccbb44; }\n"
     ".diverged, .failed, .killed { border-color: #cc3311; }\n"
     ".plot { width: 100%; height: auto; display: block; margin: 1em 0; page-break-inside: avoid; }\n";
+/* a phone's width: the names of facts above their values, wide tables scroll */
+static const char narrow_style[] =
+    ".wide { overflow-x: auto; } .wide td, .wide th { white-space: nowrap; }\n"
+    "@media (max-width: 600px) { body { margin: 0.5em auto; padding: 0 0.7em; } h1 { font-size: 1.2em; overflow-wrap: "
+    "anywhere; }\n.facts tr, .facts th, .facts td { display: block; border: none; padding: 0; } .facts td { "
+    "margin-bottom: "
+    "0.5em; overflow-wrap: anywhere; } }\n";
 static const char print_style[] = "@media print { body { margin: 0; max-width: none; font-size: 11pt; } }\n";
 
 void page_begin(FILE *file, const char *title)
 {
     fputs(head, file);
     plot_write_escaped(file, title);
-    fprintf(file, "</title>\n<style>\n%s%s%s</style>\n</head>\n<body>\n<h1>", style, plot_style, print_style);
+    fprintf(file,
+            "</title>\n<meta name=\"viewport\" content=\"width=device-width, "
+            "initial-scale=1\"/>\n<style>\n%s%s%s%s</style>\n"
+            "</head>\n<body>\n<h1>",
+            style, plot_style, narrow_style, print_style);
     plot_write_escaped(file, title);
     fputs("</h1>\n", file);
 }

@@ -228,28 +228,55 @@ static void write_points(FILE *file, const struct plot_series *series, struct ra
                     HEIGHT * (1 - place(y, series->y[i])), series->color);
 }
 
-/* Writes the legend right-aligned above the frame: for each series a sample and its name. */
+enum { SAMPLE = 18, SAMPLE_GAP = 5, LEGEND_LETTER = 6 /* a letter is rarely wider */, LEGEND_ROW = 15 };
+
+static bool in_legend(const struct plot_series *series)
+{
+    return series->name != NULL && series->count > 0;
+}
+
+/* Writes a sample of the series and its name; x, y: the left end of its base line. */
+static void write_legend_entry(FILE *file, const struct plot_series *series, double x, double y)
+{
+    if (series->style == PLOT_POINTS)
+        fprintf(file, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"%s\"/>\n", x + SAMPLE - 4, y - 4, series->color);
+    else
+        write_segment(file, x, y - 4, x + SAMPLE, y - 4, series->color,
+                      series->style == PLOT_FAINT_LINE ? " stroke-width=\"3\" stroke-opacity=\"0.35\""
+                                                       : " stroke-width=\"3\"");
+    write_label(file, x + SAMPLE + SAMPLE_GAP, y, "start", "legend", series->name);
+}
+
+/* Writes the legend right-aligned above the frame: for each series a sample and its name. Where that would reach into
+ * the title, it is a list in the upper right corner of the frame. */
 static void write_legend(FILE *file, const struct line_plot *plot)
 {
-    enum { SAMPLE = 18, GAP = 5, APART = 14 };
-    const double letter = 5.6; /* average width of a letter */
-    double at = LEFT + WIDTH + APART;
-    for (int s = 0; s < plot->series_count; s++)
-        if (plot->series[s].name != NULL && plot->series[s].count > 0)
-            at -= SAMPLE + GAP + letter * (double)strlen(plot->series[s].name) + APART;
+    enum { APART = 14, MARGIN = 8 };
+    const double letter = 5.6, title_letter = 7.6; /* average widths */
+    double length = -APART, longest = 0;
+    int entries = 0;
     for (int s = 0; s < plot->series_count; s++) {
-        const struct plot_series *series = &plot->series[s];
-        if (series->name == NULL || series->count == 0)
+        if (!in_legend(&plot->series[s]))
             continue;
-        if (series->style == PLOT_POINTS)
-            fprintf(file, "<circle cx=\"%.1f\" cy=\"%d\" r=\"3\" fill=\"%s\"/>\n", at + SAMPLE - 4, TOP - 16,
-                    series->color);
+        const double name = (double)strlen(plot->series[s].name);
+        length += SAMPLE + SAMPLE_GAP + letter * name + APART;
+        longest = fmax(longest, SAMPLE + SAMPLE_GAP + LEGEND_LETTER * name);
+        entries++;
+    }
+    const bool is_list = entries > 1 && length + title_letter * (double)strlen(plot->title) + APART > WIDTH;
+    double x = LEFT + WIDTH - (is_list ? longest + MARGIN : length), y = is_list ? TOP + MARGIN + 10 : TOP - 12;
+    if (is_list)
+        fprintf(file,
+                "<rect x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\" fill=\"#ffffff\" fill-opacity=\"0.8\"/>\n",
+                x - MARGIN / 2, TOP + MARGIN / 2, longest + MARGIN, entries * LEGEND_ROW + MARGIN / 2);
+    for (int s = 0; s < plot->series_count; s++) {
+        if (!in_legend(&plot->series[s]))
+            continue;
+        write_legend_entry(file, &plot->series[s], x, y);
+        if (is_list)
+            y += LEGEND_ROW;
         else
-            write_segment(file, at, TOP - 16, at + SAMPLE, TOP - 16, series->color,
-                          series->style == PLOT_FAINT_LINE ? " stroke-width=\"3\" stroke-opacity=\"0.35\""
-                                                           : " stroke-width=\"3\"");
-        write_label(file, at + SAMPLE + GAP, TOP - 12, "start", "legend", series->name);
-        at += SAMPLE + GAP + letter * (double)strlen(series->name) + APART;
+            x += SAMPLE + SAMPLE_GAP + letter * (double)strlen(plot->series[s].name) + APART;
     }
 }
 

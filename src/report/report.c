@@ -34,7 +34,8 @@ struct report {
     const char *folder;
     struct run_history history;
     struct run_verdict verdict;
-    char *settings; /* result of deck_print_changed, or why it is missing */
+    char *settings;     /* result of deck_print_changed, or why it is missing */
+    char *model, *data; /* keys of the deck that say what is trained on what; "": the deck is missing */
     struct fact facts[MAXIMUM_FACTS];
     int fact_count;
     struct loss_curves curves;
@@ -83,7 +84,11 @@ static void add_program_facts(struct report *report)
              memory_format("cistron %s, %lld rank%s of %lld thread%s, on %s%s%s", last->version, (long long)last->ranks,
                            plural(last->ranks), (long long)last->threads, plural(last->threads), last->host,
                            last->job[0] != '\0' ? ", job " : "", last->job));
+    if (report->model[0] != '\0')
+        add_fact(report, "model", memory_string(report->model));
     add_count_fact(report, "parameters", (double)last->parameters, "");
+    if (report->data[0] != '\0')
+        add_fact(report, "data", memory_string(report->data));
     add_fact(report, "started", date_text(first->time));
     char *steps = memory_string(report->curves.mark_count == 0 ? "none" : "");
     for (int64_t i = 0; i < report->curves.mark_count; i++) {
@@ -109,6 +114,21 @@ static void add_metric_fact(struct report *report, enum validation_metric metric
     add_fact(report, validation_metrics[metric].title,
              memory_format("%.4f in the validation at step %lld (best: %.4f at step %lld)", newest->metrics[metric],
                            (long long)newest->step, best->metrics[metric], (long long)best->step));
+}
+
+/* Adds the time that a running program needs for the rest of its steps. step_seconds are sorted. */
+static void add_time_left_fact(struct report *report)
+{
+    const struct run_history *h = &report->history;
+    const int64_t total = h->start_count > 0 ? h->starts[h->start_count - 1].steps_total : 0,
+                  left = total - h->rows[h->row_count - 1].step;
+    char duration[DURATION_BYTES];
+    if (h->step_count == 0 || left <= 0 || strcmp(report->verdict.word, "running") != 0)
+        return;
+    duration_print(duration, (double)left * quantile(h->step_seconds, h->step_count, 0.5));
+    char *steps = count_text((double)left);
+    add_fact(report, "time left", memory_format("%s for %s steps of the median time", duration, steps));
+    free(steps);
 }
 
 static void add_loss_facts(struct report *report)
@@ -261,6 +281,7 @@ static void gather_facts(struct report *report)
         add_speed_facts(report);
         add_energy_fact(report);
         add_step_time_fact(report);
+        add_time_left_fact(report);
         add_time_fact(report);
     }
     char *underflow = quantization_report_text(h);
@@ -280,11 +301,16 @@ static void gather_facts(struct report *report)
 
 /* -- Page -------------------------------------------------------------------------------------------------------- */
 
-static void write_facts(FILE *file, const struct report *report)
+static void write_verdict(FILE *file, const struct report *report)
 {
     fprintf(file, "<p class=\"verdict %s\"><b>%s</b>: ", report->verdict.word, report->verdict.word);
     plot_write_escaped(file, report->verdict.text);
-    fputs("</p>\n<table>\n", file);
+    fputs("</p>\n", file);
+}
+
+static void write_facts(FILE *file, const struct report *report)
+{
+    fputs("<table class=\"facts\">\n", file);
     for (int i = 1; i < report->fact_count; i++) { /* the first fact is the verdict */
         fputs("<tr><th>", file);
         plot_write_escaped(file, report->facts[i].name);
@@ -295,32 +321,37 @@ static void write_facts(FILE *file, const struct report *report)
     fputs("</table>\n", file);
 }
 
-static void write_curves(FILE *file, const struct report *report)
+/* Writes a plot of one column of the curves. */
+static void write_curve(FILE *file, const struct loss_curves *c, const char *title, const char *color, const double *y,
+                        double high)
+{
+    const struct plot_series one = {NULL, color, PLOT_LINE, c->step, y, c->rows};
+    plot_write_svg(file, &(struct line_plot){title, "step", &one, 1, c->marks, c->mark_count, 0, high, false});
+}
+
+/* Writes the curves that a reader looks at first. */
+static void write_first_curves(FILE *file, const struct report *report)
+{
+    const struct loss_curves *c = &report->curves;
+    if (c->rows == 0)
+        return;
+    struct plot_series series[CURVES_LOSSES];
+    struct line_plot loss = curves_loss_plot(c, series);
+    plot_write_svg(file, &loss);
+    write_curve(file, c, "speed, tokens/s", "#4477aa", c->speed, 1.05 * c->speed_high);
+    if (c->mark_count > 0)
+        fputs("<p>Dashed: a program resumed from a checkpoint.</p>\n", file);
+}
+
+static void write_other_curves(FILE *file, const struct report *report)
 {
     const struct loss_curves *c = &report->curves;
     const struct run_history *h = &report->history;
     if (c->rows == 0)
         return;
-    fputs("<h2>Curves</h2>\n", file);
-    if (c->mark_count > 0)
-        fputs("<p>Dashed: a program resumed from a checkpoint.</p>\n", file);
-    struct plot_series series[CURVES_LOSSES];
-    struct line_plot loss = curves_loss_plot(c, series);
-    plot_write_svg(file, &loss);
-    const struct {
-        const char *title, *color;
-        const double *y;
-        double low, high;
-    } others[] = {
-        {"learning rate", "#228833", c->rate, 0, 0},
-        {"gradient norm, before clipping", "#aa3377", c->norm, 0, 1.05 * c->norm_high},
-        {"speed, tokens/s", "#4477aa", c->speed, 0, 1.05 * c->speed_high},
-    };
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        struct plot_series one = {NULL, others[i].color, PLOT_LINE, c->step, others[i].y, c->rows};
-        plot_write_svg(file, &(struct line_plot){others[i].title, "step", &one, 1, c->marks, c->mark_count,
-                                                 others[i].low, others[i].high, false});
-    }
+    fputs("<h2>Other curves</h2>\n", file);
+    write_curve(file, c, "learning rate", "#228833", c->rate, 0);
+    write_curve(file, c, "gradient norm, before clipping", "#aa3377", c->norm, 1.05 * c->norm_high);
     if (h->step_count > 0) {
         double low = quantile(h->step_seconds, h->step_count, 0.01);
         double high = quantile(h->step_seconds, h->step_count, 0.99);
@@ -424,8 +455,10 @@ static void write_notes(FILE *file, const struct run_history *h)
 static void write_page(FILE *file, const struct report *report)
 {
     page_begin(file, report->folder);
+    write_verdict(file, report);
+    write_first_curves(file, report);
     write_facts(file, report);
-    write_curves(file, report);
+    write_other_curves(file, report);
     quantization_report_write(file, &report->history);
     write_notes(file, &report->history);
     write_last_steps(file, &report->history);
@@ -498,18 +531,48 @@ static void print_text(const struct report *report)
 
 /* -- The whole command ------------------------------------------------------------------------------------------ */
 
-static char *read_settings(const char *folder)
+/* Returns the keys of the deck, without those at a value that says nothing. */
+static char *telling_keys(const struct deck *deck, const char *const keys[], int count)
 {
+    static const char *const silent[] = {"\"\"", "\"preset\"", "0"};
+    const char *telling[8];
+    int found = 0;
+    for (int i = 0; i < count; i++) {
+        char *value = deck_key_text(deck, keys[i]);
+        bool tells = true;
+        for (size_t s = 0; s < sizeof silent / sizeof *silent; s++)
+            tells = tells && strcmp(value, silent[s]) != 0;
+        if (tells)
+            telling[found++] = keys[i];
+        free(value);
+    }
+    return deck_keys_text(deck, telling, found, ", ");
+}
+
+/* Reads the run's deck; the log suffices without it. */
+static void read_deck(struct report *report)
+{
+    static const char *const model[] = {"model.preset", "model.family", "model.layers", "model.hidden",
+                                        "model.initialise_from"},
+                             *const data[] = {"data.train", "data.valid"}, *const source[] = {"data.source"};
     struct deck *deck = deck_create();
-    char *path = memory_format("%s/" RUN_DECK, folder), *settings;
-    if (deck_read(deck, path, NULL, 0, NULL) == ERROR_NONE)
-        settings = deck_print_changed(deck);
-    else
-        settings = memory_format("unknown: %s\n", error_message());
-    error_clear(); /* the log suffices without the deck */
+    char *path = memory_format("%s/" RUN_DECK, report->folder);
+    if (deck_read(deck, path, NULL, 0, NULL) == ERROR_NONE) {
+        report->settings = deck_print_changed(deck);
+        report->model = telling_keys(deck, model, sizeof model / sizeof *model);
+        report->data = telling_keys(deck, data, sizeof data / sizeof *data);
+        if (report->data[0] == '\0') {
+            free(report->data);
+            report->data = telling_keys(deck, source, 1);
+        }
+    } else {
+        report->settings = memory_format("unknown: %s\n", error_message());
+        report->model = memory_string("");
+        report->data = memory_string("");
+    }
+    error_clear();
     free(path);
     memory_free(deck);
-    return settings;
 }
 
 int report_run(const char *folder, const char *out)
@@ -525,7 +588,7 @@ int report_run(const char *folder, const char *out)
     if (code == ERROR_NONE) {
         curves_create(&report->curves, &report->history);
         report->verdict = verdict_of(&report->history, lock_is_held(folder));
-        report->settings = read_settings(folder);
+        read_deck(report);
         gather_facts(report);
         history_warn(&report->history, log);
         code = save_page(report, out);
@@ -540,6 +603,8 @@ int report_run(const char *folder, const char *out)
     }
     free(report->verdict.text);
     free(report->settings);
+    free(report->model);
+    free(report->data);
     history_destroy(&report->history);
     memory_free(report);
     free(log);

@@ -42,6 +42,18 @@ static double pick_real(double own, double preset)
     return own > 0 ? own : preset;
 }
 
+/* Returns the sliding window of the deck's model: its own, or the preset's. */
+static int64_t pick_window(const struct deck *deck)
+{
+    if (deck->model.sliding_window >= 0)
+        return deck->model.sliding_window;
+    for (int f = 0; families[f] != NULL; f++)
+        for (const struct preset_window *w = families[f]->windows; w != NULL && w->preset != NULL; w++)
+            if (strcmp(w->preset, deck->model.preset) == 0)
+                return w->tokens;
+    return 0;
+}
+
 /* Returns the deck's preset or NULL, and writes the deck's family, or else the preset's. */
 static const struct model_preset *preset_of(const struct deck *deck, const struct family **family)
 {
@@ -89,6 +101,11 @@ int64_t model_positions_from_deck(const struct deck *deck)
     const struct family *family;
     const struct model_preset *p = preset_of(deck, &family);
     return pick_size(deck->model.positions, p != NULL ? p->positions : 0);
+}
+
+int64_t model_window_from_deck(const struct deck *deck)
+{
+    return deck->model.max_window_layers > 0 ? 0 : pick_window(deck);
 }
 
 int64_t model_trained_positions(const struct deck *deck)
@@ -149,6 +166,8 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
         .heads = pick_size(deck->model.heads, p->heads),
         .kv_heads = pick_size(deck->model.kv_heads, p->kv_heads),
         .vocabulary = pick_size(deck->model.vocabulary, pick_size(p->vocabulary, store_vocabulary)),
+        .sliding_window = pick_window(deck),
+        .max_window_layers = deck->model.max_window_layers,
         .tied = deck->model.tied == DECK_TIED_PRESET ? tied : deck->model.tied == DECK_TIED_YES,
         .attention_bias = deck->model.attention_bias,
         .mlp_bias = deck->model.mlp_bias,
@@ -175,8 +194,9 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
         .decay_vectors = deck->optimizer.decay == DECK_DECAY_ALL,
         .decay_embedding = deck->optimizer.decay != DECK_DECAY_MATRICES_NOT_EMBEDDING,
         .freeze = (enum deck_freeze)deck->train.freeze,
-        .lora = {.rank = deck->lora.rank, .alpha = deck->lora.alpha},
+        .lora = {.rank = deck->lora.rank, .alpha = deck->lora.alpha, .dropout = deck->lora.dropout},
         .decoupled = deck->optimizer.decoupled_lr > 0,
+        .muon = deck->optimizer.kind == DECK_OPTIMIZER_MUON,
     };
     if (s->kv_heads == 0)
         s->kv_heads = s->heads;
@@ -247,6 +267,8 @@ void model_settings_to_deck(const struct model_settings *s, struct deck *deck)
     deck->model.kv_heads = s->kv_heads;
     deck->model.head_dim = s->head_dim;
     deck->model.vocabulary = s->vocabulary;
+    deck->model.sliding_window = s->sliding_window;
+    deck->model.max_window_layers = s->max_window_layers;
     deck->model.tied = s->tied ? DECK_TIED_YES : DECK_TIED_NO;
     deck->model.attention_bias = s->attention_bias;
     deck->model.mlp_bias = s->mlp_bias;

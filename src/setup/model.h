@@ -16,6 +16,9 @@ int64_t model_vocabulary_from_deck(const struct deck *deck);
 int64_t model_kv_heads_from_deck(const struct deck *deck);
 int64_t model_positions_from_deck(const struct deck *deck);
 
+/* Returns the sliding window of attention if all layers of the deck's model have it, else 0. */
+int64_t model_window_from_deck(const struct deck *deck);
+
 /* Returns the max_position_embeddings that an export writes: model.positions, or, if it is not set, the length of the
  * longest training sequences. */
 int64_t model_trained_positions(const struct deck *deck);

@@ -75,7 +75,9 @@ struct loader_settings settings_of_loader(const struct deck *deck)
             model_causal_from_deck(deck) || deck->model.head != DECK_HEAD_LM ? 0 : deck->data.mask_probability,
         .task = model_task_from_deck(deck),
         .token_dropout = model_drops_tokens(deck),
+        .dropout_keys = deck->lora.rank > 0 && deck->lora.dropout > 0,
         .balance = deck->data.balance,
+        .sliding_window = model_window_from_deck(deck),
         .shuffle = deck->data.shuffle,
     };
 }
@@ -160,11 +162,21 @@ static int check_prometheus(const char *name)
     return error_user("key log.prometheus = \"%s\": must end in .prom, otherwise node_exporter does not read it", name);
 }
 
+static int check_optimizer(const struct deck *deck)
+{
+    if (deck->optimizer.kind != DECK_OPTIMIZER_MUON || (deck->lora.rank == 0 && deck->train.freeze == DECK_FREEZE_NONE))
+        return ERROR_NONE;
+    return error_user("key optimizer.kind = \"muon\": not with %s, which leaves no matrix of a block to train",
+                      deck->lora.rank > 0 ? "lora.rank" : "train.freeze = \"trunk\"");
+}
+
 int settings_check(const struct deck *deck, int64_t ranks)
 {
     int code = settings_check_sizes(deck, ranks);
     if (code == ERROR_NONE)
         code = check_prometheus(deck->log.prometheus);
+    if (code == ERROR_NONE)
+        code = check_optimizer(deck);
     if (code != ERROR_NONE)
         return code;
     if (deck->data.source == DECK_DATA_STORE && deck->data.train[0] == '\0')

@@ -38,6 +38,7 @@ static struct loader_settings validation_settings(const struct deck *deck, struc
     settings.shuffle = false;
     settings.once = true;
     settings.reverse_complement = 0;
+    settings.dropout_keys = false;
     if (deck->validation.rows > 0)
         settings.global_rows = deck->validation.rows; /* the whole set is one loader step */
     return settings;
@@ -123,6 +124,16 @@ static enum dtype compute_dtype(const struct deck *deck)
     return deck->precision.compute == DECK_COMPUTE_BF16 ? DTYPE_BF16 : DTYPE_F32;
 }
 
+static struct muon_settings muon_settings(const struct deck *deck)
+{
+    const double lr = deck->optimizer.muon.lr;
+    return (struct muon_settings){.lr_factor = lr > 0 ? lr / deck->optimizer.lr : 1,
+                                  .momentum = deck->optimizer.muon.momentum,
+                                  .nesterov = deck->optimizer.muon.nesterov,
+                                  .steps = (int)deck->optimizer.muon.ns_steps,
+                                  .adjustment = (enum deck_adjust_lr)deck->optimizer.muon.adjust_lr_fn};
+}
+
 static struct engine_settings engine_settings(const struct setup *s)
 {
     const struct deck *deck = s->deck;
@@ -133,8 +144,13 @@ static struct engine_settings engine_settings(const struct setup *s)
                    .row_tokens = deck->data.row_tokens,
                    .max_segments = s->train.format == LOADER_PADDED ? 1 : s->train.max_segments,
                    .longest = s->train.window},
-        .optimizer = {deck->optimizer.beta1, deck->optimizer.beta2, deck->optimizer.eps, deck->optimizer.weight_decay,
-                      deck->optimizer.clip, deck->optimizer.decoupled_lr > 0},
+        .optimizer = {.beta1 = deck->optimizer.beta1,
+                      .beta2 = deck->optimizer.beta2,
+                      .eps = deck->optimizer.eps,
+                      .weight_decay = deck->optimizer.weight_decay,
+                      .clip = deck->optimizer.clip,
+                      .decoupled = deck->optimizer.decoupled_lr > 0,
+                      .muon = muon_settings(deck)},
         .sharding = layout_sharding(deck),
         .replays = deck->device.graphs,
     };

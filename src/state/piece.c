@@ -3,9 +3,9 @@
 #include "base/range.h"
 #include "engine/engine.h"
 
-bool piece_exists(const struct unit *unit, enum piece_kind kind)
+bool piece_exists(const struct unit *unit, const struct parameter *parameter, enum piece_kind kind)
 {
-    return kind == PIECE_WEIGHT || !unit->frozen;
+    return kind == PIECE_WEIGHT || (!unit->frozen && (kind == PIECE_M || !unit_uses_muon(unit, parameter->storage)));
 }
 
 enum dtype piece_dtype(const struct engine *engine)
@@ -92,11 +92,10 @@ static int visit_all(struct engine *engine, int kinds, slab_in *slab_in_shard,
         int number = 0;
         for (int u = 0; u < model->unit_count; u++) {
             struct unit *unit = &model->units[u];
-            const bool exists = piece_exists(unit, (enum piece_kind)kind);
             for (int i = 0; i < unit->parameter_count && code == ERROR_NONE; i++, number++) {
-                if (!exists)
-                    continue;
                 const struct parameter *p = &unit->parameters[i];
+                if (!piece_exists(unit, p, (enum piece_kind)kind))
+                    continue;
                 const struct store_shard shard = store->class->shard(store, unit, p->storage);
                 struct parameter_piece piece =
                     piece_of(p, &shard, (enum piece_kind)kind, slab_in_shard(unit, p, &shard));

@@ -21,8 +21,9 @@ struct parameter_piece {
     struct master_weights device; /* [1, slab.count] on the executor's device */
 };
 
-/* Returns whether there are pieces of this kind: a frozen unit has weights only. */
-bool piece_exists(const struct unit *unit, enum piece_kind kind);
+/* Returns whether a parameter of the unit has pieces of this kind: a frozen unit has weights only, and a matrix whose
+ * optimizer is Muon has no second moment. */
+bool piece_exists(const struct unit *unit, const struct parameter *parameter, enum piece_kind kind);
 
 /* Returns the element type of master weights and moments. */
 enum dtype piece_dtype(const struct engine *engine);

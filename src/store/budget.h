@@ -8,9 +8,9 @@ enum budget_category {
     BUDGET_WEIGHTS,     /* master weights, and quantized weights */
     BUDGET_GRADIENTS,   /* accumulated gradients */
     BUDGET_OPTIMIZER,   /* moments; histories and scales of delayed scaling */
-    BUDGET_EXCHANGE,    /* buffers for gathered weights, gradients to reduce, and messages between stages */
+    BUDGET_EXCHANGE,    /* buffers for gathered weights and momenta, gradients to reduce, and messages between stages */
     BUDGET_ACTIVATIONS, /* kept from forward to backward, all slots; keys and values of sequences */
-    BUDGET_TRANSIENT,   /* activations of a single action */
+    BUDGET_TRANSIENT,   /* activations of a single action; matrices of an update by Muon */
     BUDGET_BATCH,       /* tokens, labels, segments, tables, statistics */
     BUDGET_WORKSPACE,   /* the executor's scratch */
     BUDGET_MARGIN,      /* not allocated here: what the device's libraries use */

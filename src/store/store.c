@@ -26,6 +26,24 @@ static struct tensor part_of(const struct flat_store *own, const struct unit_sta
     return tensor_columns(&shard, first, count);
 }
 
+/* Returns the elements of a unit's flat buffer that have a second moment. */
+static struct index_range second_moments(const struct flat_store *own, const struct unit_state *state,
+                                         const struct unit *unit)
+{
+    const int64_t first = unit->muon ? unit->elements[STORAGE_MATRIX] : 0;
+    return store_common(state, own->rank, first, own->ranks * state->shard_elements);
+}
+
+/* As part_of, of the second moments, for `count` elements from element `at` of the flat buffer on. */
+static struct tensor second_moments_of(const struct flat_store *own, const struct unit_state *state,
+                                       const struct unit *unit, int64_t at, int64_t count)
+{
+    const struct index_range common = range_common(second_moments(own, state, unit), (struct index_range){at, count});
+    if (!tensor_present(&state->v) || common.count == 0)
+        return tensor_vector(NULL, state->v.dtype, 0);
+    return tensor_columns(&state->v, common.first - second_moments(own, state, unit).first, common.count);
+}
+
 /* Returns the intersection of this rank's shard and a storage class. */
 static struct store_shard shard_of(struct weight_store *store, struct unit *unit, enum storage_class storage)
 {
@@ -41,7 +59,22 @@ static struct store_shard shard_of(struct weight_store *store, struct unit *unit
         .weight = {part_of(own, h, &h->values, first, count), part_of(own, h, &h->low, first, count)},
         .gradient = part_of(own, h, &h->gradients, first, count),
         .m = part_of(own, h, &h->m, first, count),
-        .v = part_of(own, h, &h->v, first, count)};
+        .v = second_moments_of(own, h, unit, common.first, count)};
+}
+
+static int64_t flat_elements(struct weight_store *store, const struct unit *unit)
+{
+    const struct flat_store *own = store->self;
+    return own->trains && !unit->frozen ? own->ranks * own->states[unit->index].shard_elements : 0;
+}
+
+static void gather_flat(struct weight_store *store, const struct unit *unit, struct tensor flat, struct stream *stream)
+{
+    const struct flat_store *own = store->self;
+    const struct unit_state *state = &own->states[unit->index];
+    if (own->ranks > 1)
+        LAUNCH(stream, ALL_GATHER, all_gather, .group = own->groups->gather, .in = store_own_shard(own, state, &flat),
+               .out = store_rows(own, state, flat.data, flat.dtype));
 }
 
 /* -- Making ------------------------------------------------------------------------------------------------------ */
@@ -63,6 +96,8 @@ static const struct store_class class = {.begin = store_begin,
                                          .end = store_end,
                                          .gradients_wait = store_gradients_wait,
                                          .shard = shard_of,
+                                         .flat_elements = flat_elements,
+                                         .gather_flat = gather_flat,
                                          .destroy = destroy};
 
 static struct tensor flat_tensor(struct budget *budget, int64_t count, enum dtype dtype, enum budget_category category)
@@ -102,32 +137,22 @@ static struct group *gradient_group(const struct flat_store *own)
     return sum_group(own);
 }
 
-/* Allocates gradients and moments of a unit that is trained. */
-static void create_training_state(const struct flat_store *own, struct unit_state *state, const struct unit *unit,
-                                  const struct store_request *r)
+/* The memory of units that are not created yet: one block for weights and one for gradients, since a group takes
+ * milliseconds to make a block of memory, whatever its size. */
+struct units_rest {
+    char *values, *gradients;
+};
+
+/* Returns the next `count` numbers of the memory. */
+static struct tensor next_part(char **memory, enum dtype dtype, int64_t count)
 {
-    const int64_t shard = state->shard_elements, all = own->ranks * shard;
-    const enum dtype gradient = own->rounds ? DTYPE_BF16 : r->statistic;
-    const enum dtype moment = own->no_masters ? DTYPE_BF16 : r->statistic;
-    const int64_t summed = own->sharded_gradients ? shard : all, gradients = own->exact.gradient > 0 ? shard : summed;
-    char *lent = r->gradients != NULL ? r->gradients[unit->index] : NULL;
-    state->lent = lent != NULL;
-    CHECK_BUG(lent == NULL || gradients == unit_elements(unit));
-    state->gradients =
-        tensor_vector(lent != NULL ? lent
-                                   : budget_allocate_gathered(r->budget, gradients * dtype_size(gradient),
-                                                              BUDGET_GRADIENTS, gradient_group(own)),
-                      gradient, gradients);
-    if (own->exact.gradient > 0)
-        state->sums = flat_tensor(r->budget, summed, DTYPE_F64, BUDGET_GRADIENTS);
-    if (unit->rounds_gradients && unit->elements[STORAGE_VECTOR] > 0)
-        state->vectors = flat_tensor(r->budget, unit->elements[STORAGE_VECTOR], r->statistic, BUDGET_GRADIENTS);
-    state->m = flat_tensor(r->budget, shard, moment, BUDGET_OPTIMIZER);
-    state->v = flat_tensor(r->budget, shard, moment, BUDGET_OPTIMIZER);
+    const struct tensor part = tensor_vector(*memory, dtype, count);
+    *memory += count * dtype_size(dtype);
+    return part;
 }
 
-static void create_state(struct flat_store *own, struct unit_state *state, const struct unit *unit,
-                         const struct store_request *r)
+/* Sets what follows from the unit alone. */
+static void describe_state(const struct flat_store *own, struct unit_state *state, const struct unit *unit)
 {
     /* for sums by copies over replicas, each replica adds an equal part of a shard */
     const int64_t parts =
@@ -135,29 +160,90 @@ static void create_state(struct flat_store *own, struct unit_state *state, const
     const int64_t step = parts * UNIT_ALIGNMENT;
     if (!unit->here)
         return;
-    const int64_t shard = (unit_elements(unit) + step - 1) / step * step / own->ranks, all = own->ranks * shard;
-    state->shard_elements = shard;
+    state->shard_elements = (unit_elements(unit) + step - 1) / step * step / own->ranks;
     state->frozen = unit->frozen;
     state->complete = unit->complete_gradients;
-    if (all == 0)
-        return;
     for (int i = 0; i < unit->parameter_count; i++)
         state->partial |= unit->parameters[i].partial;
-    const int64_t values = own->sharded_values ? shard : all;
-    state->values = tensor_vector(
-        budget_allocate_gathered(r->budget, values * dtype_size(r->compute), BUDGET_WEIGHTS, gather_group(own)),
-        r->compute, values);
+}
+
+static int64_t value_count(const struct flat_store *own, const struct unit_state *state)
+{
+    return own->sharded_values ? state->shard_elements : own->ranks * state->shard_elements;
+}
+
+/* Returns the elements of the unit's gradients before `exact` sums are rounded into them. */
+static int64_t summed_count(const struct flat_store *own, const struct unit_state *state)
+{
+    return own->sharded_gradients ? state->shard_elements : own->ranks * state->shard_elements;
+}
+
+static int64_t gradient_count(const struct flat_store *own, const struct unit_state *state)
+{
+    return own->exact.gradient > 0 ? state->shard_elements : summed_count(own, state);
+}
+
+static enum dtype gradient_type(const struct flat_store *own)
+{
+    return own->rounds ? DTYPE_BF16 : own->statistic;
+}
+
+static char *lent_gradients(const struct store_request *r, const struct unit *unit)
+{
+    return r->gradients != NULL ? r->gradients[unit->index] : NULL;
+}
+
+static struct units_rest allocate_units(const struct flat_store *own, const struct store_request *r)
+{
+    int64_t values = 0, gradients = 0;
+    for (int u = 0; u < own->unit_count; u++) {
+        const struct unit_state *state = &own->states[u];
+        values += value_count(own, state);
+        if (r->trains && !state->frozen && lent_gradients(r, &own->units[u]) == NULL)
+            gradients += gradient_count(own, state);
+    }
+    values *= dtype_size(r->compute);
+    gradients *= dtype_size(gradient_type(own));
+    return (struct units_rest){
+        .values = budget_allocate_gathered(r->budget, values, BUDGET_WEIGHTS, gather_group(own)),
+        .gradients = budget_allocate_gathered(r->budget, gradients, BUDGET_GRADIENTS, gradient_group(own))};
+}
+
+/* Allocates gradients and moments of a unit that is trained. */
+static void create_training_state(const struct flat_store *own, struct unit_state *state, const struct unit *unit,
+                                  const struct store_request *r, struct units_rest *rest)
+{
+    const int64_t shard = state->shard_elements, gradients = gradient_count(own, state);
+    const enum dtype moment = own->no_masters ? DTYPE_BF16 : r->statistic;
+    char *lent = lent_gradients(r, unit);
+    state->lent = lent != NULL;
+    CHECK_BUG(lent == NULL || gradients == unit_elements(unit));
+    state->gradients = next_part(lent != NULL ? &lent : &rest->gradients, gradient_type(own), gradients);
+    if (own->exact.gradient > 0)
+        state->sums = flat_tensor(r->budget, summed_count(own, state), DTYPE_F64, BUDGET_GRADIENTS);
+    if (unit->rounds_gradients && unit->elements[STORAGE_VECTOR] > 0)
+        state->vectors = flat_tensor(r->budget, unit->elements[STORAGE_VECTOR], r->statistic, BUDGET_GRADIENTS);
+    state->m = flat_tensor(r->budget, shard, moment, BUDGET_OPTIMIZER);
+    state->v = flat_tensor(r->budget, second_moments(own, state, unit).count, moment, BUDGET_OPTIMIZER);
+}
+
+static void create_state(struct flat_store *own, struct unit_state *state, const struct unit *unit,
+                         const struct store_request *r, struct units_rest *rest)
+{
+    if (state->shard_elements == 0)
+        return;
+    state->values = next_part(&rest->values, r->compute, value_count(own, state));
     if (!r->trains)
         return;
     if (r->compute != r->statistic && !own->no_masters && !state->frozen)
-        state->low = flat_tensor(r->budget, shard, DTYPE_I16, BUDGET_WEIGHTS);
+        state->low = flat_tensor(r->budget, state->shard_elements, DTYPE_I16, BUDGET_WEIGHTS);
     if (!own->sharded_values) {
         state->quantized = budget_allocate(r->budget, unit->quantized_bytes, BUDGET_WEIGHTS);
         own->store.quantized += unit->quantized_bytes;
     }
     own->store.quantized += store_create_rows(own, unit, state, r->budget);
     if (!state->frozen)
-        create_training_state(own, state, unit, r);
+        create_training_state(own, state, unit, r, rest);
 }
 
 /* Maximum needs of the units that use one buffer. */
@@ -254,7 +340,10 @@ struct weight_store *store_create(const struct store_request *r)
     own->states = memory_allocate((int64_t)sizeof *own->states * own->unit_count);
     own->pending = memory_allocate((int64_t)sizeof *own->pending * (own->unit_count + STORE_BUFFERS));
     for (int u = 0; u < own->unit_count; u++)
-        create_state(own, &own->states[u], &own->units[u], r);
+        describe_state(own, &own->states[u], &own->units[u]);
+    struct units_rest rest = allocate_units(own, r);
+    for (int u = 0; u < own->unit_count; u++)
+        create_state(own, &own->states[u], &own->units[u], r, &rest);
     for (int buffer = 0; buffer < STORE_BUFFERS; buffer++)
         create_buffers(own, buffer, r);
     if (r->trains)

@@ -23,7 +23,9 @@ struct store_shard {
     int owner, owners; /* number of ranks that own a copy of the elements, and this rank's index among them */
     struct master_weights weight;
     struct tensor gradient;
-    struct tensor m, v; /* moments; these and the gradient are absent in a store that does not train */
+    /* Moments; v is absent where the optimizer is Muon (unit_uses_muon). These and the gradient are absent in a store
+     * that does not train. */
+    struct tensor m, v;
 };
 
 /* The order in which the actions of a model chunk acquire units. */
@@ -40,14 +42,17 @@ struct weight_store {
     int64_t quantized; /* bytes of the quantized weights and their scales that this store keeps */
 };
 
+/* The shards that the stream has written since the last action: none, those that are trained (the optimizer), or any
+ * (checkpoint, initial values). */
+enum store_written { STORE_WRITTEN_NONE, STORE_WRITTEN_TRAINED, STORE_WRITTEN_ALL };
+
 struct store_class {
     /* Begins an action, which acquires units[0 .. count - 1] in this order; the list is borrowed until `end`. A unit
      * that lends its weights to another one (a tied embedding) comes directly before it, and is released after it.
-     * written: the stream has written shards since the last action (optimizer, checkpoint, initial values). Then this
-     * action distributes the new weights to the ranks that read them, and makes the store's quantized weights from
-     * them. */
+     * This action distributes the weights that are written to the ranks that read them, and makes the store's quantized
+     * weights from them; with delayed scaling also those of frozen weights, whose scales may have changed. */
     void (*begin)(struct weight_store *store, struct unit *const *units, int count, struct stream *stream,
-                  bool written);
+                  enum store_written written);
     /* Makes the unit's weight_base valid for later launches on the stream, and in training its quantized_base
      * (quantized weights). Matrices may be available as rowwise_base (rowwise quantized) instead of weight_base. */
     void (*acquire)(struct weight_store *store, struct unit *unit, struct stream *stream);
@@ -68,6 +73,11 @@ struct store_class {
     void (*gradients_wait)(struct weight_store *store, struct unit *unit, struct stream *stream);
     /* Returns this rank's shard. */
     struct store_shard (*shard)(struct weight_store *store, struct unit *unit, enum storage_class storage);
+    /* Returns the elements of the unit's flat buffer, in which its matrices come first; 0: this rank trains none. */
+    int64_t (*flat_elements)(struct weight_store *store, const struct unit *unit);
+    /* Gathers a buffer of this form, in which this rank has written its shard's elements. Collective over the sharding
+     * group; nothing happens in a group of one rank. */
+    void (*gather_flat)(struct weight_store *store, const struct unit *unit, struct tensor flat, struct stream *stream);
     void (*destroy)(struct weight_store *store);
 };
 

@@ -23,8 +23,9 @@ struct unit_state {
     int64_t shard_elements;          /* elements of a shard, a multiple of UNIT_ALIGNMENT; 0: no weights on this rank */
     struct tensor values, gradients; /* [1, ranks * shard_elements] if whole, [1, shard_elements] if sharded */
     struct tensor
-        vectors; /* f32, of units whose ops round gradients: sums of the micro-batches' gradients of vectors */
-    struct tensor low, m, v; /* [1, shard_elements] */
+        vectors;          /* f32, of units whose ops round gradients: sums of the micro-batches' gradients of vectors */
+    struct tensor low, m; /* [1, shard_elements] */
+    struct tensor v;      /* [1, n]: the last n elements of the shard; fewer than all in a unit with Muon */
     struct tensor sums; /* f64, with exact sums only: [1, ranks * shard_elements] or [1, shard_elements]; gradients are
                            then [1, shard_elements] */
     char *quantized;    /* quantized weights, if weights are whole; NULL: none */
@@ -83,7 +84,7 @@ struct flat_store {
     /* The current action. */
     struct unit *const *order;
     int order_count, acquired;
-    bool written; /* shards have been written before it */
+    enum store_written written; /* before it */
     struct event started;
     struct gathered_values gathered[STORE_BUFFERS];
     struct gradient_contribution contributions[STORE_BUFFERS];
@@ -116,6 +117,19 @@ static inline struct tensor store_rows(const struct flat_store *own, const struc
                                        enum dtype dtype)
 {
     return tensor_matrix(data, dtype, own->ranks, state->shard_elements);
+}
+
+/* Returns whether the unit's weights have been written before the action. */
+static inline bool store_wrote(const struct flat_store *own, const struct unit *unit)
+{
+    return own->written == STORE_WRITTEN_ALL || (own->written == STORE_WRITTEN_TRAINED && !unit->frozen);
+}
+
+/* Returns whether the action makes the unit's quantized weights again, if it has any. */
+static inline bool store_requantizes(const struct flat_store *own, const struct unit *unit)
+{
+    return store_wrote(own, unit) ||
+           (own->written != STORE_WRITTEN_NONE && precision_delays(&unit->settings->precision));
 }
 
 /* Returns whether the unit's gradients are summed over ranks. */
@@ -159,7 +173,8 @@ void store_make_rows(struct flat_store *own, const struct unit *unit, struct uni
  * the unit after it. */
 bool store_reads(struct unit *const *units, int count, int position, bool backward);
 
-void store_begin(struct weight_store *store, struct unit *const *units, int count, struct stream *stream, bool written);
+void store_begin(struct weight_store *store, struct unit *const *units, int count, struct stream *stream,
+                 enum store_written written);
 void store_acquire(struct weight_store *store, struct unit *unit, struct stream *stream);
 void store_release(struct weight_store *store, struct unit *unit, struct stream *stream);
 /* Distributes new weights also of the units that the action has not acquired. */

@@ -23,7 +23,7 @@ static void gather(struct flat_store *own, int position)
     const struct unit *unit = own->order[position];
     struct unit_state *state = &own->states[unit->index];
     struct gathered_values *to = &own->gathered[position % STORE_BUFFERS];
-    if (own->written)
+    if (store_requantizes(own, unit))
         store_make_rows(own, unit, state);
     if (state->shard_elements > 0 &&
         store_reads(own->order, own->order_count, position, own->execution->pass == PASS_BACKWARD)) {
@@ -34,12 +34,12 @@ static void gather(struct flat_store *own, int position)
     event_record(&to->ready, own->gather);
 }
 
-/* Gathers the whole weights of all units, in the order of a forward. */
+/* Gathers the whole weights of all units that have been written, in the order of a forward. */
 static void gather_whole(struct flat_store *own)
 {
     for (int u = 0; u < own->unit_count; u++) {
         struct unit_state *state = &own->states[u];
-        if (state->shard_elements == 0)
+        if (state->shard_elements == 0 || !store_wrote(own, &own->units[u]))
             continue;
         LAUNCH(own->gather, ALL_GATHER, all_gather, .group = own->groups->gather,
                .in = store_own_shard(own, state, &state->values),
@@ -48,7 +48,8 @@ static void gather_whole(struct flat_store *own)
     }
 }
 
-void store_begin(struct weight_store *store, struct unit *const *units, int count, struct stream *stream, bool written)
+void store_begin(struct weight_store *store, struct unit *const *units, int count, struct stream *stream,
+                 enum store_written written)
 {
     struct flat_store *own = store->self;
     own->order = units;
@@ -60,7 +61,7 @@ void store_begin(struct weight_store *store, struct unit *const *units, int coun
         own->states[u].current = false;
     for (int b = 0; b < STORE_BUFFERS; b++)
         own->contributions[b].used = false;
-    if (own->ranks == 1 || count == 0 || !(own->sharded_values || written))
+    if (own->ranks == 1 || count == 0 || !(own->sharded_values || written != STORE_WRITTEN_NONE))
         return;
     event_record(&own->started, stream);
     event_wait(&own->started, own->gather);
@@ -86,7 +87,7 @@ static struct gathered_values *next_gathered(struct flat_store *own, const struc
 /* The lender of a tied head is acquired before it. */
 static void make_current(struct flat_store *own, struct unit *unit, struct unit_state *state, struct stream *stream)
 {
-    if (own->ranks > 1 && state->shard_elements > 0)
+    if (own->ranks > 1 && state->shard_elements > 0 && store_wrote(own, unit))
         event_wait(&state->gathered, stream);
     if (state->quantized != NULL)
         unit->class->quantize_weights(own->execution, unit, true);
@@ -101,7 +102,7 @@ void store_acquire(struct weight_store *store, struct unit *unit, struct stream 
     if (!own->sharded_values) {
         store_point(unit, state->values.data, own->compute, unit->weight_base);
         unit->quantized_base = state->quantized;
-        if (own->written && !state->current)
+        if (store_requantizes(own, unit) && !state->current)
             make_current(own, unit, state, stream);
         return;
     }
@@ -129,9 +130,9 @@ void store_release(struct weight_store *store, struct unit *unit, struct stream 
 
 void store_finish_weights(struct flat_store *own, struct stream *stream)
 {
-    for (int u = 0; u < own->unit_count && own->written && !own->sharded_values; u++) {
+    for (int u = 0; u < own->unit_count && !own->sharded_values; u++) {
         struct unit *unit = &own->units[u], *lender = unit_lender(unit);
-        if (own->states[u].current || own->states[u].shard_elements == 0)
+        if (own->states[u].current || own->states[u].shard_elements == 0 || !store_requantizes(own, unit))
             continue;
         if (lender != NULL)
             store_acquire(&own->store, lender, stream);

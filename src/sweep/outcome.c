@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "file/open.h"
+#include "file/path.h"
 #include "file/run_folder.h"
 #include "base/text.h"
 #include "report/throughput.h"
@@ -45,6 +46,23 @@ static bool read_log(struct run_history *history, const struct sweep_place *plac
     return there;
 }
 
+/* Keeps the curves, and what they end with: single steps of a short training vary too much to be compared. */
+static void take_losses(struct run_outcome *o, const struct run_history *history)
+{
+    curves_create(&o->curves, history);
+    const struct loss_curves *c = &o->curves;
+    const double from = c->rows > 0 ? 0.9 * c->step[c->rows - 1] : 0;
+    double sum = 0;
+    int64_t steps = 0;
+    for (int64_t i = 0; i < c->rows; i++)
+        if (c->step[i] > from) {
+            sum += c->loss[i];
+            steps++;
+        }
+    o->loss = steps > 0 ? sum / (double)steps : NAN;
+    o->validation_loss = c->validations > 0 ? c->validation[c->validations - 1] : NAN;
+}
+
 static int take_log(struct run_outcome *o, const struct sweep_place *place, const struct sweep_case *c)
 {
     struct run_history history = {0};
@@ -65,6 +83,7 @@ static int take_log(struct run_outcome *o, const struct sweep_place *place, cons
     const struct history_peaks peaks = history_peaks(&history);
     o->device_memory = peaks.device_memory;
     o->resident = peaks.memory;
+    take_losses(o, &history);
     if (history.start_count > 0) {
         free(o->device);
         free(o->host);
@@ -176,10 +195,11 @@ int outcome_read(struct run_outcome *o, const struct sweep_place *place, const s
                               .build = memory_string(""),
                               .device = memory_string(""),
                               .host = memory_string("")};
-    double *const unknown[] = {&o->step_least,     &o->step_median,  &o->step_most,     &o->step_tokens,
-                               &o->rate,           &o->rank_rate,    &o->padded_rate,   &o->efficiency,
-                               &o->waited,         &o->exposed,      &o->planned_step,  &o->planned_exposed,
-                               &o->planned_memory, &o->planned_host, &o->device_memory, &o->resident};
+    double *const unknown[] = {&o->step_least,     &o->step_median,    &o->step_most,     &o->step_tokens,
+                               &o->rate,           &o->rank_rate,      &o->padded_rate,   &o->efficiency,
+                               &o->waited,         &o->exposed,        &o->planned_step,  &o->planned_exposed,
+                               &o->planned_memory, &o->planned_host,   &o->device_memory, &o->resident,
+                               &o->loss,           &o->validation_loss};
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
         *unknown[i] = NAN;
     for (int i = 0; i < FLOPS_CONVENTIONS; i++)
@@ -210,6 +230,20 @@ void outcome_destroy(struct run_outcome *o)
     free(o->build);
     free(o->device);
     free(o->host);
+    if (o->curves.step != NULL)
+        curves_destroy(&o->curves);
+}
+
+char *outcome_label(const struct run_outcome *o)
+{
+    char *stem = path_stem(o->deck), *label = memory_format("%s%s%s", stem, o->varied[0] != '\0' ? " " : "", o->varied);
+    free(stem);
+    return label;
+}
+
+double outcome_loss(const struct run_outcome *o)
+{
+    return isfinite(o->validation_loss) ? o->validation_loss : o->loss;
 }
 
 void outcome_compare(struct run_outcome *outcomes, int count)

@@ -4,6 +4,7 @@
 
 #include "sweep/job.h"
 #include "architecture/flops.h"
+#include "report/curves.h"
 
 /* Unknown texts are "", unknown numbers NaN. Units are those of sweep/table.c. */
 struct run_outcome {
@@ -21,13 +22,21 @@ struct run_outcome {
     double exposed;                       /* exposed communication, share of the time, if the sweep measures it */
     double planned_step, planned_exposed; /* planned_step: seconds; planned_exposed: share of them */
     double planned_memory, planned_host;  /* bytes, on the rank with the largest need; host: in host memory */
-    double device_memory, resident;       /* largest, bytes: used on rank 0's GPU by all programs; resident in rank 0 */
+    double loss, validation_loss;   /* nats per label: mean over the last tenth of the steps; the last validation */
+    struct loss_curves curves;      /* rows = 0: no log; owned */
+    double device_memory, resident; /* largest, bytes: used on rank 0's GPU by all programs; resident in rank 0 */
 };
 
 /* Reads the case's folder; call outcome_destroy also after an error. Local. ERROR_ENVIRONMENT: the log cannot be
  * read. */
 int outcome_read(struct run_outcome *outcome, const struct sweep_place *place, const struct sweep_case *c);
 void outcome_destroy(struct run_outcome *outcome);
+
+/* Returns the case as people name it: its deck, and the keys that vary. Freed with free(). */
+char *outcome_label(const struct run_outcome *outcome);
+
+/* Returns what a case is judged by: its validation loss, else its training loss; NaN: it has none. */
+double outcome_loss(const struct run_outcome *outcome);
 
 /* Sets the efficiencies of all outcomes. */
 void outcome_compare(struct run_outcome *outcomes, int count);

@@ -35,20 +35,13 @@ static double value_of(const struct run_outcome *o, const struct run_outcome *le
     return scaling == SWEEP_WEAK ? 100 * share : share * (double)o->ranks;
 }
 
-static char *name_of(const struct run_outcome *o)
-{
-    char *stem = path_stem(o->deck), *name = memory_format("%s%s%s", stem, o->varied[0] != '\0' ? " " : "", o->varied);
-    free(stem);
-    return name;
-}
-
 /* Adds the line of a series with first[count] measured cases, which it sorts. */
 static void add_line(struct picture *picture, const struct run_outcome **first, int64_t count)
 {
     picture->lines = memory_grow(picture->lines, (picture->count + 1) * (int64_t)sizeof *picture->lines);
     struct scaling_line *line = &picture->lines[picture->count++];
     qsort(first, (size_t)count, sizeof *first, compare_ranks);
-    *line = (struct scaling_line){.name = name_of(first[0]), .count = count};
+    *line = (struct scaling_line){.name = outcome_label(first[0]), .count = count};
     line->ranks = memory_allocate(count * (int64_t)sizeof *line->ranks);
     line->values = memory_allocate(count * (int64_t)sizeof *line->values);
     for (int64_t i = 0; i < count; i++) {
@@ -77,7 +70,8 @@ static void gather(struct picture *picture, const struct run_outcome *outcomes, 
     memory_free(members);
 }
 
-static int draw(const char *path, const struct picture *picture)
+/* Writes the picture as a part of a page or as a complete SVG file. */
+static void write_picture(FILE *file, const struct picture *picture, void (*write)(FILE *, const struct line_plot *))
 {
     struct plot_series *series = memory_allocate((2 * picture->count + 1) * (int64_t)sizeof *series);
     int count = 0;
@@ -101,14 +95,39 @@ static int draw(const char *path, const struct picture *picture)
                                    .series_count = count,
                                    .low = 0,
                                    .high = 1.05 * fmax(most, picture->ideal[1])};
+    write(file, &plot);
+    memory_free(series);
+}
+
+static void destroy(struct picture *picture)
+{
+    for (int l = 0; l < picture->count; l++) {
+        free(picture->lines[l].name);
+        memory_free(picture->lines[l].ranks);
+        memory_free(picture->lines[l].values);
+    }
+    free(picture->lines);
+}
+
+static int draw(const char *path, const struct picture *picture)
+{
     struct atomic_file atomic;
     int code = atomic_file_open(&atomic, path);
-    if (code == ERROR_NONE) {
-        plot_write_svg_file(atomic.file, &plot);
-        code = atomic_file_close(&atomic, code);
+    if (code != ERROR_NONE)
+        return code;
+    write_picture(atomic.file, picture, plot_write_svg_file);
+    return atomic_file_close(&atomic, code);
+}
+
+void scaling_write(FILE *file, const struct run_outcome *outcomes, int count)
+{
+    for (int scaling = SWEEP_WEAK; scaling <= SWEEP_STRONG; scaling++) {
+        struct picture picture = {.scaling = (enum sweep_scaling)scaling};
+        gather(&picture, outcomes, count);
+        if (picture.count > 0)
+            write_picture(file, &picture, plot_write_svg);
+        destroy(&picture);
     }
-    memory_free(series);
-    return code;
 }
 
 int scaling_draw(const char *folder, const struct run_outcome *outcomes, int count)
@@ -120,12 +139,7 @@ int scaling_draw(const char *folder, const struct run_outcome *outcomes, int cou
         gather(&picture, outcomes, count);
         if (picture.count > 0)
             code = draw(path, &picture);
-        for (int l = 0; l < picture.count; l++) {
-            free(picture.lines[l].name);
-            memory_free(picture.lines[l].ranks);
-            memory_free(picture.lines[l].values);
-        }
-        free(picture.lines);
+        destroy(&picture);
         free(path);
     }
     return code;

@@ -9,7 +9,9 @@
 #include "comm/comm.h"
 #include "checkpoint/lock.h"
 #include "sweep/list.h"
+#include "sweep/losses.h"
 #include "sweep/scaling.h"
+#include "sweep/sweep_page.h"
 #include "sweep/table.h"
 
 #include <errno.h>
@@ -108,7 +110,11 @@ static int save(struct sweep *sweep)
     const struct table_heading heading = {sweep->settings->list, sweep->place.build, one != NULL ? one->device : ""};
     outcome_compare(sweep->outcomes, count);
     int code = table_save(sweep->place.folder, &heading, sweep->outcomes, count);
-    return code == ERROR_NONE ? scaling_draw(sweep->place.folder, sweep->outcomes, count) : code;
+    if (code == ERROR_NONE)
+        code = scaling_draw(sweep->place.folder, sweep->outcomes, count);
+    if (code == ERROR_NONE)
+        code = losses_draw(sweep->place.folder, sweep->outcomes, count);
+    return code == ERROR_NONE ? sweep_page_save(sweep->place.folder, &heading, sweep->outcomes, count) : code;
 }
 
 /* -- Running ------------------------------------------------------------------------------------------------------ */
@@ -172,7 +178,7 @@ static int sum_up(const struct sweep *sweep)
         open += sweep->outcomes[i].exit_code < 0;
     }
     const struct run_outcome *one = with_device(sweep);
-    log_print(stdout, "\n%d case%s, %d to come; build %s; %s\nwritten: %s/results.h5 and results.csv\n",
+    log_print(stdout, "\n%d case%s, %d to come; build %s; %s\nwritten: %s/report.html, results.h5 and results.csv\n",
               sweep->list.case_count, plural(sweep->list.case_count), open, sweep->place.build,
               one != NULL ? one->device : "no device yet", sweep->place.folder);
     return bad == 0
@@ -201,7 +207,8 @@ static int run_in_folder(struct sweep *sweep)
  * of a sweep has a sweep's lock. */
 static int check_folder(const char *folder)
 {
-    static const char *const names[] = {"results.csv", "results.h5", "weak.svg", "strong.svg"};
+    static const char *const names[] = {"results.csv", "results.h5", "weak.svg",
+                                        "strong.svg",  "loss.svg",   "report.html"};
     char *lock = memory_format("%s/" RUN_LOCK, folder);
     const bool own = access(lock, F_OK) == 0;
     int code = ERROR_NONE;

@@ -64,6 +64,8 @@ static const struct column_writer {
     COLUMN(REAL, "device_memory", device_memory, "bytes"),
     COLUMN(REAL, "planned_host", planned_host, "bytes"),
     COLUMN(REAL, "resident", resident, "bytes"),
+    COLUMN(REAL, "loss", loss, "nats"),
+    COLUMN(REAL, "validation_loss", validation_loss, "nats"),
     COLUMN(TEXT, "host", host, ""),
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
@@ -231,15 +233,21 @@ static void print_number(int width, int digits, double value)
 void table_print(const struct run_outcome *outcomes, int count)
 {
     const double GIB = 1 << 30;
+    char **labels = memory_allocate((count + 1) * (int64_t)sizeof *labels);
     int wide = 4;
-    for (int row = 0; row < count; row++)
-        wide = MAX((int)strlen(outcomes[row].name), wide);
-    printf("%-*s %-6s %5s %10s %10s %9s %9s %6s %6s %7s %6s %7s %7s  %s\n", wide, "", "", "", "speed", "a rank", "step",
-           "planned", "effic.", "MFU", "exposed", "wait", "planned", "used", "");
-    printf("%-*s %-6s %5s %10s %10s %9s %9s %6s %6s %7s %6s %7s %7s  %s\n", wide, "case", "scale", "ranks", "tokens/s",
-           "tokens/s", "s", "s", "%", "%", "%", "%", "GiB", "GiB", "");
-    for (const struct run_outcome *o = outcomes; o < outcomes + count; o++) {
-        printf("%-*s %-6s %5lld", wide, o->name, o->scaling, (long long)o->ranks);
+    for (int row = 0; row < count; row++) {
+        labels[row] = outcome_label(&outcomes[row]);
+        wide = MAX((int)strlen(labels[row]), wide);
+    }
+    printf("%-*s %-6s %5s %10s %10s %9s %9s %6s %6s %7s %6s %7s %7s %9s %10s  %s\n", wide, "", "", "", "speed",
+           "a rank", "step", "planned", "effic.", "MFU", "exposed", "wait", "planned", "used", "loss", "validation",
+           "");
+    printf("%-*s %-6s %5s %10s %10s %9s %9s %6s %6s %7s %6s %7s %7s %9s %10s  %s\n", wide, "case", "scale", "ranks",
+           "tokens/s", "tokens/s", "s", "s", "%", "%", "%", "%", "GiB", "GiB", "nats", "nats", "folder");
+    for (int row = 0; row < count; row++) {
+        const struct run_outcome *o = &outcomes[row];
+        log_print(stdout, "%-*s", wide, labels[row]);
+        printf(" %-6s %5lld", o->scaling, (long long)o->ranks);
         print_number(10, 0, o->rate);
         print_number(10, 0, o->rank_rate);
         print_number(9, 4, o->step_median);
@@ -250,11 +258,15 @@ void table_print(const struct run_outcome *outcomes, int count)
         print_number(6, 2, 100 * o->waited);
         print_number(7, 2, o->planned_memory / GIB);
         print_number(7, 2, (isfinite(o->device_memory) ? o->device_memory : o->resident) / GIB);
-        log_print(stdout, "  %s", o->varied);
+        print_number(9, 4, o->loss);
+        print_number(10, 4, o->validation_loss);
+        printf("  %s", o->name);
         if (strcmp(o->state, "done") != 0)
-            printf("%s%s", o->varied[0] != '\0' ? "; " : "", o->state);
+            printf(", %s", o->state);
         if (o->message[0] != '\0')
             log_print(stdout, " (%lld): %s", (long long)o->exit_code, o->message);
         printf("\n");
+        free(labels[row]);
     }
+    memory_free(labels);
 }

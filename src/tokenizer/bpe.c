@@ -50,12 +50,23 @@ static void guess_roles(struct bpe *bpe)
         }
 }
 
+enum bpe_file_kind bpe_file_kind(const void *data, int64_t bytes)
+{
+    enum { PIECES = 1 << 3 | 2 /* the first field of a ModelProto, of bytes */ };
+    const bool spm = bytes > 0 && *(const unsigned char *)data == PIECES;
+    return bundle_is_json(data, bytes) ? BPE_FILE_JSON : spm ? BPE_FILE_SPM : BPE_FILE_RANKS;
+}
+
 static int read_files(struct bpe *bpe, const struct bpe_file *file, const struct bpe_file *config)
 {
-    int code = bundle_is_json(file->data, file->bytes) ? bpe_read_json(bpe, file) : bpe_read_ranks(bpe, file);
+    static int (*const readers[])(struct bpe *, const struct bpe_file *) = {
+        [BPE_FILE_JSON] = bpe_read_json, [BPE_FILE_SPM] = bpe_read_spm, [BPE_FILE_RANKS] = bpe_read_ranks};
+    int code = readers[bpe_file_kind(file->data, file->bytes)](bpe, file);
     if (code != ERROR_NONE)
         return code;
-    merges_finish(bpe->merges);
+    if (bpe->merges != NULL)
+        merges_finish(bpe->merges);
+    bpe_make_texts(bpe);
     if (config != NULL)
         return bpe_read_config(bpe, config);
     guess_roles(bpe);
@@ -67,6 +78,7 @@ int bpe_open(struct bpe **bpe, const struct bpe_file *file, const struct bpe_fil
     struct bpe *made = memory_allocate(sizeof *made);
     *made = (struct bpe){.name = memory_string(file->name),
                          .prefixed_stage = -1,
+                         .metaspace_stage = -1,
                          .first_lacking = -1,
                          .unknown = -1,
                          .roles = {-1, -1, -1, -1, -1},
@@ -89,6 +101,11 @@ void bpe_close(struct bpe *bpe)
     added_close(bpe->added);
     added_close(bpe->added_normalized);
     merges_close(bpe->merges);
+    free(bpe->character_ids);
+    token_trie_close(bpe->symbols);
+    unigram_close(bpe->unigram);
+    free(bpe->scores);
+    normalizer_free(&bpe->normalizer);
     tokens_free(&bpe->tokens);
     tokens_free(&bpe->texts);
     free(bpe->continuing);
@@ -113,6 +130,12 @@ const char *bpe_text(const struct bpe *bpe, int32_t id, int32_t *bytes)
         return bpe_token(bpe, id, bytes);
     *bytes = bpe->texts.tokens[id].bytes;
     return tokens_text(&bpe->texts, id);
+}
+
+bool bpe_prepends(const struct bpe *bpe)
+{
+    return normalizer_prepends(&bpe->normalizer) ||
+           (bpe->metaspace_stage >= 0 && bpe->metaspace_prefix != METASPACE_NEVER);
 }
 
 bool bpe_is_special(const struct bpe *bpe, int32_t id)
@@ -142,7 +165,11 @@ bool bpe_ends(const struct bpe *bpe)
 
 const char *bpe_model(const struct bpe *bpe)
 {
-    static const char *const names[] = {[TEXT_BPE] = "bpe", [TEXT_WORDPIECE] = "wordpiece", [TEXT_WORDS] = "words"};
+    static const char *const names[] = {[TEXT_BPE] = "bpe",
+                                        [TEXT_CHARACTERS] = "bpe",
+                                        [TEXT_UNIGRAM] = "unigram",
+                                        [TEXT_WORDPIECE] = "wordpiece",
+                                        [TEXT_WORDS] = "words"};
     return names[bpe->model];
 }
 

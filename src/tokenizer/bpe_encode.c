@@ -1,7 +1,6 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "tokenizer/bpe_private.h"
-#include "tokenizer/nfc.h"
 #include "tokenizer/utf8.h"
 
 #include <inttypes.h>
@@ -25,13 +24,16 @@ struct bpe_encoder {
     int64_t count, ids_capacity;
     bool specials;
     int64_t *met, *met_normalized; /* number of special tokens in the texts, as added_run counts them */
-    struct nfc nfc;
-    struct bert_text bert;
-    unsigned char *prefixed; /* buffer for a text with a leading space */
+    struct normalized_text normalized;
+    struct unigram_scratch unigram;
+    struct text_buffer spaced; /* buffer for a text with U+2581 in place of blanks */
+    unsigned char *prefixed;   /* buffer for a text with a leading space */
     int64_t prefixed_capacity;
-    const unsigned char *text;                    /* the text being encoded */
-    const unsigned char *normalized, *unprefixed; /* sources of the copies in nfc.text and `prefixed` */
-    unsigned char *fused;                         /* buffer for a piece with fused unknown bytes */
+    const unsigned char *text, *end; /* the text being encoded */
+    const unsigned char *section;    /* the part of it that is being normalized */
+    const unsigned char *first;      /* the beginning of the whole text, normalized; NULL: in an earlier section */
+    const unsigned char *unprefixed; /* source of the copy in `prefixed` */
+    unsigned char *fused;            /* buffer for a piece with fused unknown bytes */
     int64_t fused_capacity;
 };
 
@@ -55,8 +57,9 @@ void bpe_encoder_close(struct bpe_encoder *encoder)
     memory_free(encoder->met);
     memory_free(encoder->met_normalized);
     free(encoder->ids);
-    nfc_free(&encoder->nfc);
-    bert_text_free(&encoder->bert);
+    normalized_text_free(&encoder->normalized);
+    unigram_scratch_free(&encoder->unigram);
+    free(encoder->spaced.text);
     free(encoder->prefixed);
     free(encoder->fused);
     memory_free(encoder);
@@ -89,9 +92,9 @@ static int refuse_byte(const struct bpe_encoder *encoder, const unsigned char *a
     const unsigned byte = *at;
     if (lies_in(at, encoder->prefixed, encoder->prefixed_capacity))
         at = encoder->unprefixed + (at == encoder->prefixed ? 0 : at - encoder->prefixed - 1);
-    const bool normalized = lies_in(at, encoder->nfc.text, encoder->nfc.used);
+    const bool normalized = !lies_in(at, encoder->text, encoder->end - encoder->text);
     if (normalized)
-        at = encoder->normalized;
+        at = encoder->section;
     return error_user("%s: byte 0x%02x of the text, %s %" PRId64 ", has no token in the vocabulary", encoder->bpe->name,
                       byte, normalized ? "normalized, after offset" : "at offset", at - encoder->text);
 }
@@ -116,9 +119,14 @@ static const unsigned char *fuse(struct bpe_encoder *encoder, const unsigned cha
 static int add_piece(struct bpe_encoder *encoder, const unsigned char *piece, int64_t bytes)
 {
     const struct bpe *bpe = encoder->bpe;
-    if (bpe->model != TEXT_BPE) {
-        reserve(encoder, bytes);
-        encoder->count += bpe_words_apply(bpe, piece, bytes, encoder->ids + encoder->count);
+    reserve(encoder, bytes);
+    int32_t *ids = encoder->ids + encoder->count;
+    if (bpe->model == TEXT_UNIGRAM) {
+        encoder->count += bpe_unigram_apply(bpe, &encoder->unigram, piece, bytes, ids);
+        return ERROR_NONE;
+    }
+    if (bpe->model == TEXT_WORDPIECE || bpe->model == TEXT_WORDS) {
+        encoder->count += bpe_words_apply(bpe, piece, bytes, ids);
         return ERROR_NONE;
     }
     int32_t id = bpe->whole ? tokens_find(&bpe->tokens, piece, bytes, TOKEN_TEXT) : -1;
@@ -126,13 +134,18 @@ static int add_piece(struct bpe_encoder *encoder, const unsigned char *piece, in
         add_id(encoder, id);
         return ERROR_NONE;
     }
+    if (bpe->model == TEXT_CHARACTERS) {
+        const unsigned char *lacking;
+        const int64_t count = bpe_characters_apply(bpe, piece, bytes, ids, &lacking);
+        encoder->count += count > 0 ? count : 0;
+        return count < 0 ? refuse_byte(encoder, lacking) : ERROR_NONE;
+    }
     for (int64_t i = 0; i < bytes && bpe->first_lacking >= 0 && bpe->unknown < 0; i++)
         if (bpe->lacking[piece[i]])
             return refuse_byte(encoder, piece + i);
     if (bpe->first_lacking >= 0 && bpe->fuses_unknown)
         piece = fuse(encoder, piece, &bytes);
-    reserve(encoder, bytes);
-    encoder->count += merges_apply(bpe->merges, piece, bytes, encoder->ids + encoder->count);
+    encoder->count += merges_apply(bpe->merges, piece, bytes, ids);
     return ERROR_NONE;
 }
 
@@ -162,8 +175,7 @@ static int take_piece(void *context, const unsigned char *piece, int64_t bytes)
 {
     struct bpe_encoder *encoder = context;
     uint64_t key[2];
-    const int64_t most = encoder->bpe->model == TEXT_BPE ? MERGES_BYTES_MOST : INT64_MAX;
-    if (bytes > most)
+    if (bytes > MERGES_BYTES_MOST)
         return error_user("%s: a text has a word of %" PRId64 " bytes; at most %d are allowed", encoder->bpe->name,
                           bytes, MERGES_BYTES_MOST);
     if (bytes > CACHED_BYTES)
@@ -211,6 +223,28 @@ static const unsigned char *prefix(struct bpe_encoder *encoder, const unsigned c
     return encoder->prefixed;
 }
 
+/* Returns the text with U+2581 in place of blanks, and before it where Metaspace wants that. */
+static const unsigned char *metaspace(struct bpe_encoder *encoder, const unsigned char *text, int64_t *bytes)
+{
+    enum { MARK = sizeof SPM_BLANK - 1 };
+    const struct bpe *bpe = encoder->bpe;
+    const bool marked = *text == ' ' || (*bytes >= MARK && memcmp(text, SPM_BLANK, MARK) == 0);
+    const bool wanted = bpe->metaspace_prefix == METASPACE_ALWAYS ||
+                        (bpe->metaspace_prefix == METASPACE_FIRST && text == encoder->first);
+    encoder->spaced.used = 0;
+    if (wanted && !marked)
+        text_buffer_add(&encoder->spaced, SPM_BLANK, MARK);
+    for (const unsigned char *end = text + *bytes, *blank; text < end; text = blank + 1) {
+        blank = memchr(text, ' ', (size_t)(end - text));
+        text_buffer_add(&encoder->spaced, text, (blank != NULL ? blank : end) - text);
+        if (blank == NULL)
+            break;
+        text_buffer_add(&encoder->spaced, SPM_BLANK, MARK);
+    }
+    *bytes = encoder->spaced.used;
+    return encoder->spaced.text;
+}
+
 static int take_text(void *context, const unsigned char *text, int64_t bytes)
 {
     const struct level *level = context;
@@ -219,9 +253,11 @@ static int take_text(void *context, const unsigned char *text, int64_t bytes)
     struct level next = {encoder, level->stage + 1};
     if (level->stage == bpe->prefixed_stage)
         text = prefix(encoder, text, &bytes);
+    if (level->stage == bpe->metaspace_stage)
+        text = metaspace(encoder, text, &bytes);
     if (level->stage == bpe->stage_count)
         return take_piece(encoder, text, bytes);
-    if (next.stage == bpe->stage_count && next.stage != bpe->prefixed_stage)
+    if (next.stage == bpe->stage_count && next.stage != bpe->prefixed_stage && next.stage != bpe->metaspace_stage)
         return splitter_run(bpe->stages[level->stage], encoder->scratch, text, bytes, take_piece, encoder);
     return splitter_run(bpe->stages[level->stage], encoder->scratch, text, bytes, take_text, &next);
 }
@@ -246,11 +282,9 @@ static int take_raw(void *context, const unsigned char *text, int64_t bytes, int
         add_id(encoder, id);
         return ERROR_NONE;
     }
-    encoder->normalized = text;
-    if (bpe->nfc)
-        text = nfc_normalize(&encoder->nfc, text, bytes, &bytes);
-    if (bpe->bert)
-        text = bert_normalize(&bpe->normalizer, &encoder->bert, text, bytes, &bytes);
+    encoder->section = text;
+    text = normalizer_run(&bpe->normalizer, &encoder->normalized, text, bytes, &bytes);
+    encoder->first = encoder->section == encoder->text && !encoder->normalized.stripped ? text : NULL;
     return added_run(bpe->added_normalized, text, bytes, encoder->specials, encoder->met_normalized, take_normalized,
                      encoder);
 }
@@ -263,6 +297,7 @@ int bpe_encode(struct bpe_encoder *encoder, const char *text, int64_t bytes, boo
     encoder->count = 0;
     encoder->specials = specials;
     encoder->text = at;
+    encoder->end = end;
     while (code == ERROR_NONE && at < end) {
         const int64_t valid = utf8_valid(at, end - at);
         if (valid > 0)

@@ -80,7 +80,7 @@ static int read_line(struct bpe *bpe, const struct lines *lines, const char *end
     if (bytes < 0 || space + 1 == end || end - space > 12)
         return error_user("%s:%" PRId64
                           ": is not a line of a rank file (a token's bytes in base64, a space, its rank), "
-                          "and the file is not a tokenizer.json; SentencePiece tokenizers are not supported",
+                          "and the file is neither a tokenizer.json nor a SentencePiece model",
                           lines->name, lines->line);
     for (const char *digit = space + 1; digit < end; digit++) {
         if (*digit < '0' || *digit > '9')

@@ -54,20 +54,3 @@ int64_t bpe_words_apply(const struct bpe *bpe, const unsigned char *piece, int64
     }
     return count;
 }
-
-void bpe_words_texts(struct bpe *bpe)
-{
-    const int64_t prefix = bpe->continuing != NULL ? (int64_t)strlen(bpe->continuing) : 0;
-    for (int32_t id = 0; id < bpe->tokens.count; id++) {
-        const struct text_token *token = &bpe->tokens.tokens[id];
-        const char *text = tokens_text(&bpe->tokens, id);
-        if (token->kinds == 0)
-            continue;
-        const bool continues =
-            prefix > 0 && token->bytes > prefix && memcmp(text, bpe->continuing, (size_t)prefix) == 0;
-        char *apart = continues ? memory_format("%.*s", (int)(token->bytes - prefix), text + prefix)
-                                : memory_format(" %.*s", (int)token->bytes, text);
-        tokens_add(&bpe->texts, id, apart, (int64_t)strlen(apart), TOKEN_TEXT);
-        free(apart);
-    }
-}

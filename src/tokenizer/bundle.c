@@ -4,7 +4,7 @@
 #include <string.h>
 
 const char *const bundle_names[BUNDLE_KINDS] = {[BUNDLE_JSON] = "tokenizer.json",
-                                                [BUNDLE_RANKS] = "tokenizer.model",
+                                                [BUNDLE_MODEL] = "tokenizer.model",
                                                 [BUNDLE_CONFIG] = "tokenizer_config.json",
                                                 [BUNDLE_SPECIALS] = "special_tokens_map.json",
                                                 [BUNDLE_GENERATION] = "generation_config.json",

@@ -5,13 +5,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Kinds of files, in the order of bundle_names. One of the first two is the tokenizer itself, whatever the file's name:
- * BUNDLE_JSON begins with '{', BUNDLE_RANKS is a rank file of tiktoken. BUNDLE_CONFIG defines the roles of tokens,
- * BUNDLE_GENERATION the tokens that end a generation. The others are not read here, but copied for programs that use an
- * export. */
+/* Kinds of files, in the order of bundle_names. The first that is there of the first two is the tokenizer itself,
+ * whatever the file's name: BUNDLE_JSON begins with '{', BUNDLE_MODEL is a model of SentencePiece or a rank file of
+ * tiktoken; beside a BUNDLE_JSON it is copied only. BUNDLE_CONFIG defines the roles of tokens, BUNDLE_GENERATION the
+ * tokens that end a generation. The others are not read here, but copied for programs that use an export. */
 enum bundle_kind {
     BUNDLE_JSON,
-    BUNDLE_RANKS,
+    BUNDLE_MODEL,
     BUNDLE_CONFIG,
     BUNDLE_SPECIALS,
     BUNDLE_GENERATION,

@@ -30,8 +30,8 @@ static int take(struct tokenizer_bundle *bundle, enum bundle_kind kind, const ch
     char *data = code == ERROR_NONE ? memory_allocate(bytes) : NULL;
     if (code == ERROR_NONE && fread(data, 1, (size_t)bytes, file) != (size_t)bytes)
         code = error_environment("%s: cannot be read: %s", path, strerror(errno));
-    if (code == ERROR_NONE && kind <= BUNDLE_RANKS)
-        kind = bundle_is_json(data, bytes) ? BUNDLE_JSON : BUNDLE_RANKS;
+    if (code == ERROR_NONE && kind <= BUNDLE_MODEL)
+        kind = bundle_is_json(data, bytes) ? BUNDLE_JSON : BUNDLE_MODEL;
     if (code == ERROR_NONE)
         bundle_put(bundle, kind, data, bytes);
     memory_free(data);
@@ -65,7 +65,7 @@ static void warn_of_more(const char *folder)
 
 static bool has_tokenizer(const struct tokenizer_bundle *bundle)
 {
-    return bundle->files[BUNDLE_JSON].data != NULL || bundle->files[BUNDLE_RANKS].data != NULL;
+    return bundle->files[BUNDLE_JSON].data != NULL || bundle->files[BUNDLE_MODEL].data != NULL;
 }
 
 /* Returns whether a path names a file of a vocabulary, which its folder completes. */
@@ -92,15 +92,15 @@ int bundle_read(struct tokenizer_bundle *bundle, const char *where)
         code = take_from(bundle, BUNDLE_JSON, folder);
     else if (!is_vocabulary(where))
         code = take(bundle, BUNDLE_JSON, where);
-    if (code == ERROR_NONE && is_folder && !has_tokenizer(bundle))
-        code = take_from(bundle, BUNDLE_RANKS, folder);
+    if (code == ERROR_NONE && is_folder)
+        code = take_from(bundle, BUNDLE_MODEL, folder);
     for (int kind = BUNDLE_CONFIG; kind < BUNDLE_KINDS && code == ERROR_NONE; kind++)
         code = take_from(bundle, (enum bundle_kind)kind, folder);
     if (code == ERROR_NONE && !has_tokenizer(bundle))
         code = vocabulary_files_complete(bundle, where);
     if (code == ERROR_NONE && !has_tokenizer(bundle))
         code = error_user("%s: contains neither %s nor %s, nor %s with %s, nor %s", where, bundle_names[BUNDLE_JSON],
-                          bundle_names[BUNDLE_RANKS], bundle_names[BUNDLE_VOCABULARY], bundle_names[BUNDLE_MERGES],
+                          bundle_names[BUNDLE_MODEL], bundle_names[BUNDLE_VOCABULARY], bundle_names[BUNDLE_MERGES],
                           bundle_names[BUNDLE_WORDS]);
     if (code == ERROR_NONE)
         warn_of_more(folder);

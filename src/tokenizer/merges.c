@@ -101,13 +101,9 @@ void merges_finish(struct merges *merges)
 
 /* -- Short pieces: searches all pairs for the best one each time ------------------------------------------------- */
 
-static int64_t apply_short(const struct merges *merges, const unsigned char *piece, int count, int32_t *ids)
+/* pairs[SHORT]: the merges of ids i and i + 1. */
+static int64_t run_short(const struct merges *merges, struct merge *pairs, int count, int32_t *ids)
 {
-    struct merge pairs[SHORT]; /* merge of ids i and i + 1 */
-    for (int i = 0; i < count; i++)
-        ids[i] = merges->byte_ids[piece[i]];
-    for (int i = 0; i + 1 < count; i++)
-        pairs[i] = merges->of_bytes[piece[i] << 8 | piece[i + 1]];
     while (count > 1) {
         int best = 0;
         for (int i = 1; i + 1 < count; i++)
@@ -131,12 +127,12 @@ static int64_t apply_short(const struct merges *merges, const unsigned char *pie
 
 /* -- Long pieces: a heap of pairs, and a linked list of tokens --------------------------------------------------- */
 
-/* A token is identified by the index in the piece of its first byte. */
+/* A token is identified by the index of its first symbol. */
 struct merge_list {
-    int32_t *ids, *next, *previous; /* ids: -1 for a byte merged into an earlier token; next: `bytes` at the end;
+    int32_t *ids, *next, *previous; /* ids: -1 for a symbol merged into an earlier token; next: `count` at the end;
                                        previous: -1 at the start */
-    int32_t bytes;
-    uint64_t *heap; /* rank << 32 | first byte of the left token; includes outdated entries */
+    int32_t count;
+    uint64_t *heap; /* rank << 32 | first symbol of the left token; includes outdated entries */
     int64_t heaped;
 };
 
@@ -167,7 +163,7 @@ static uint64_t heap_take(struct merge_list *list)
 /* Returns the merge of the token at `at` and the next one. */
 static struct merge merge_at(const struct merges *merges, const struct merge_list *list, int32_t at)
 {
-    if (at < 0 || list->ids[at] < 0 || list->next[at] == list->bytes)
+    if (at < 0 || list->ids[at] < 0 || list->next[at] == list->count)
         return (struct merge){no_rank, -1};
     return find(merges, list->ids[at], list->ids[list->next[at]]);
 }
@@ -191,37 +187,52 @@ static void merge_all(const struct merges *merges, struct merge_list *list)
         list->ids[at] = merge.id;
         list->ids[gone] = -1;
         list->next[at] = behind;
-        if (behind < list->bytes)
+        if (behind < list->count)
             list->previous[behind] = at;
         add_pair(merges, list, list->previous[at]);
         add_pair(merges, list, at);
     }
 }
 
-static int64_t apply_long(const struct merges *merges, const unsigned char *piece, int32_t bytes, int32_t *ids)
+static int64_t run_long(const struct merges *merges, int32_t count, int32_t *ids)
 {
     /* each merge removes one pair from the heap and adds at most two */
-    uint64_t *heap = memory_grow(NULL, (int64_t)bytes * 2 * (int64_t)sizeof *heap);
-    int32_t *links = memory_grow(NULL, (int64_t)bytes * 2 * (int64_t)sizeof *links);
-    struct merge_list list = {.ids = ids, .next = links, .previous = links + bytes, .bytes = bytes, .heap = heap};
-    for (int32_t i = 0; i < bytes; i++) {
-        ids[i] = merges->byte_ids[piece[i]];
+    uint64_t *heap = memory_grow(NULL, (int64_t)count * 2 * (int64_t)sizeof *heap);
+    int32_t *links = memory_grow(NULL, (int64_t)count * 2 * (int64_t)sizeof *links);
+    struct merge_list list = {.ids = ids, .next = links, .previous = links + count, .count = count, .heap = heap};
+    for (int32_t i = 0; i < count; i++) {
         list.next[i] = i + 1;
         list.previous[i] = i - 1;
     }
-    for (int32_t i = 0; i + 1 < bytes; i++)
+    for (int32_t i = 0; i + 1 < count; i++)
         add_pair(merges, &list, i);
     merge_all(merges, &list);
-    int64_t count = 0;
-    for (int32_t i = 0; i < bytes; i = list.next[i])
-        ids[count++] = ids[i];
+    int64_t kept = 0;
+    for (int32_t i = 0; i < count; i = list.next[i])
+        ids[kept++] = ids[i];
     free(heap);
     free(links);
-    return count;
+    return kept;
+}
+
+int64_t merges_run(const struct merges *merges, int32_t *ids, int64_t count)
+{
+    struct merge pairs[SHORT];
+    if (count > SHORT)
+        return run_long(merges, (int32_t)count, ids);
+    for (int i = 0; i + 1 < (int)count; i++)
+        pairs[i] = find(merges, ids[i], ids[i + 1]);
+    return run_short(merges, pairs, (int)count, ids);
 }
 
 int64_t merges_apply(const struct merges *merges, const unsigned char *piece, int64_t bytes, int32_t *ids)
 {
-    return bytes <= SHORT ? apply_short(merges, piece, (int)bytes, ids)
-                          : apply_long(merges, piece, (int32_t)bytes, ids);
+    struct merge pairs[SHORT];
+    for (int64_t i = 0; i < bytes; i++)
+        ids[i] = merges->byte_ids[piece[i]];
+    if (bytes > SHORT)
+        return run_long(merges, (int32_t)bytes, ids);
+    for (int i = 0; i + 1 < (int)bytes; i++)
+        pairs[i] = merges->of_bytes[piece[i] << 8 | piece[i + 1]];
+    return run_short(merges, pairs, (int)bytes, ids);
 }

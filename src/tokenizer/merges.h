@@ -1,6 +1,6 @@
-/* The merges of a BPE model, and their application to a piece of text. The piece begins as one token per byte.
- * Repeatedly, the adjacent pair with the lowest rank is merged, the leftmost of several, until no pair can be
- * merged. */
+/* The merges of a BPE model, and their application to a piece of text. The piece begins as one symbol for each byte or
+ * character. Repeatedly, the adjacent pair with the lowest rank is merged, the leftmost of several, until no pair can
+ * be merged. */
 #ifndef TOKENIZER_MERGES_H
 #define TOKENIZER_MERGES_H
 
@@ -19,6 +19,10 @@ void merges_close(struct merges *merges);
 void merges_set(struct merges *merges, int32_t left, int32_t right, uint32_t rank, int32_t id);
 /* Call it after the last merges_set and before merges_apply. */
 void merges_finish(struct merges *merges);
+
+/* Merges ids[count], 0 to MERGES_BYTES_MOST symbols, in place; returns the number of ids that are left. An id that no
+ * merge has stays as it is. Time: count * log(count). */
+int64_t merges_run(const struct merges *merges, int32_t *ids, int64_t count);
 
 /* Writes the ids of a piece of 1 to MERGES_BYTES_MOST bytes to ids[bytes]; returns their number. Time: bytes *
  * log(bytes). */

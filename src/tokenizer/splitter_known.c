@@ -21,6 +21,9 @@ const char splitter_gpt2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\
     "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 const char splitter_llama3[] = NEWER("{1,3}"), splitter_qwen2[] = NEWER("");
 
+#define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200c}\\x{200d}"
+const char splitter_words[] = "[" WORD "]+|[^" WORD "\\s]+";
+
 static const struct splitter_known knowns[] = {
     {splitter_gpt2, false, INT_MAX}, {splitter_llama3, true, 3}, {splitter_qwen2, true, 1}};
 

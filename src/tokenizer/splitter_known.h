@@ -9,6 +9,9 @@
 
 /* Patterns of ByteLevel (GPT-2), Llama 3 and Qwen 2. */
 extern const char splitter_gpt2[], splitter_llama3[], splitter_qwen2[];
+/* Words (\w of the Rust regular expressions that Hugging Face uses) and runs of other characters that are not white
+ * space. By PCRE2. */
+extern const char splitter_words[];
 
 struct character_classes;
 struct splitter_known;

@@ -40,7 +40,7 @@ static int read_ends(struct tokenizer *tokenizer, const struct tokenizer_bundle 
 
 int tokenizer_open_bundle(const struct tokenizer **out, const struct tokenizer_bundle *bundle, const char *where)
 {
-    const enum bundle_kind kind = bundle->files[BUNDLE_JSON].data != NULL ? BUNDLE_JSON : BUNDLE_RANKS;
+    const enum bundle_kind kind = bundle->files[BUNDLE_JSON].data != NULL ? BUNDLE_JSON : BUNDLE_MODEL;
     const struct bpe_file file = {bundle->files[kind].data, bundle->files[kind].bytes, where};
     char *config_name = memory_format("%s: %s", where, bundle_names[BUNDLE_CONFIG]);
     const struct bpe_file config = {bundle->files[BUNDLE_CONFIG].data, bundle->files[BUNDLE_CONFIG].bytes, config_name};
@@ -174,6 +174,14 @@ const char *tokenizer_decode(const struct tokenizer *tokenizer, int32_t id, int6
     const char *text = tokenizer->texts != NULL ? tokenizer->texts[id] : &bytes[id];
     *count = tokenizer->texts != NULL && text[1] != '\0' ? 0 : 1;
     return text;
+}
+
+const char *tokenizer_decode_first(const struct tokenizer *tokenizer, int32_t id, int64_t *count)
+{
+    const char *text = tokenizer_decode(tokenizer, id, count);
+    const bool added = *count > 0 && *text == ' ' && tokenizer->bpe != NULL && bpe_prepends(tokenizer->bpe);
+    *count -= added;
+    return text + added;
 }
 
 const char *tokenizer_special(const struct tokenizer *tokenizer, int32_t id, int64_t *count)

@@ -1,6 +1,6 @@
-/* Tokenizers. The bundled ones map each character of a sequence record to one id; text tokenizers are byte-level BPE,
- * opened from files (tokenizer/bpe.h). A tokenizer only maps text to ids: windows, masking and loader decide where BOS
- * and EOS go and what is masked. */
+/* Tokenizers. The bundled ones map each character of a sequence record to one id; text tokenizers are opened from files
+ * (tokenizer/bpe.h). A tokenizer only maps text to ids: windows, masking and loader decide where BOS and EOS go and
+ * what is masked. */
 #ifndef TOKENIZER_TOKENIZER_H
 #define TOKENIZER_TOKENIZER_H
 
@@ -64,6 +64,9 @@ void encoder_take_specials(struct encoder *encoder, encoder_special *take, void 
 /* Returns the bytes that an id stands for, *count of them, not terminated: none for special ids, and for ids of the
  * model that the tokenizer does not have. */
 const char *tokenizer_decode(const struct tokenizer *tokenizer, int32_t id, int64_t *count);
+
+/* As tokenizer_decode, for the first id of a text: without the blank that SentencePiece's tokenizers put before it. */
+const char *tokenizer_decode_first(const struct tokenizer *tokenizer, int32_t id, int64_t *count);
 
 /* Returns the name of a special id, *count bytes, not terminated, such as <|begin_of_text|>. For text tokenizers. */
 const char *tokenizer_special(const struct tokenizer *tokenizer, int32_t id, int64_t *count);

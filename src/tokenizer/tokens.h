@@ -11,10 +11,11 @@ enum {
 
 /* Kinds of a token, which may be combined. */
 enum token_kind {
-    TOKEN_TEXT = 1,   /* in the model: bytes of text */
-    TOKEN_ODD = 2,    /* in the model, but not text: has characters that stand for no byte */
-    TOKEN_ADDED = 4,  /* found in the text before the model encodes it */
-    TOKEN_SPECIAL = 8 /* an added token that does not stand for text */
+    TOKEN_TEXT = 1,    /* in the model: bytes of text */
+    TOKEN_ODD = 2,     /* in the model, but not text: has characters that stand for no byte */
+    TOKEN_ADDED = 4,   /* found in the text before the model encodes it */
+    TOKEN_SPECIAL = 8, /* an added token that does not stand for text */
+    TOKEN_BYTE = 16    /* "<0x41>": stands for a byte of a character without a token */
 };
 
 struct text_token {

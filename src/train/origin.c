@@ -139,6 +139,7 @@ static int check_sizes(const char *path, const struct model_settings *wanted, co
 static void log_overruled(const struct deck *deck, const struct deck *found, const char *path)
 {
     static const char *const keys[] = {"model.objective",           "model.gelu",
+                                       "model.sliding_window",      "model.max_window_layers",
                                        "model.num_experts_per_tok", "model.router_aux_loss_coef",
                                        "model.token_dropout",       "model.rope_theta",
                                        "model.rope_rounding",       "model.norm_eps",

@@ -4,7 +4,7 @@
 
 in the environment of make_llama.py. esm2_tiny and llama_tiny are what transformers writes: ESM-2 in float32, one file,
 with its contact head, the table of RoPE and the tokenizer; Llama in bfloat16, in shards with an index, with llama3
-scaling of RoPE, without a tokenizer; qwen2_tiny, qwen3_tiny and mixtral_tiny in bfloat16, one file. esm2_old and llama_tiny/config_old.json are the same models as transformers 4
+scaling of RoPE, without a tokenizer; qwen2_tiny, qwen3_tiny, mistral_tiny and mixtral_tiny in bfloat16, one file; esmc_tiny in float32. esm2_old and llama_tiny/config_old.json are the same models as transformers 4
 spelt them: LayerNorm's weight and bias (esm2_tiny has gamma and beta), a table of RoPE in each layer, the tied decoder
 written out, no contact head; rope_theta and rope_scaling. amplify_tiny has the names and the configuration of the
 published AMPLIFY and the reference of make_amplify.py. All weights are drawn large, as in the goldens; no gain is 1 and
@@ -24,6 +24,7 @@ import transformers
 
 import make_amplify
 import make_esm2
+import make_esmc
 import make_llama
 import masked
 
@@ -39,8 +40,11 @@ LLAMA = dataclasses.replace(
     make_llama.CASES[2], name="tiny", seed=43, hidden=32, vocab=256, heads=4, kv_heads=2, norm_eps=1e-5
 )
 LLAMA_SHARD = "30KB"
+ESMC = dataclasses.replace(make_esmc.CASES[0], name="tiny", seed=45, norm_eps=1e-5)
 RELATIVES = [
-    dataclasses.replace(case, name="tiny", seed=44, vocab=256) for case in make_llama.CASES if case.family != "llama"
+    dataclasses.replace(case, name="tiny", seed=44, vocab=256)
+    for case in make_llama.CASES
+    if case.family != "llama" and case.max_window_layers == 0
 ]
 
 
@@ -91,6 +95,10 @@ def write_relative(case, folder):
     family = make_llama.FAMILIES[case.family]
     model = draw(family.model(make_llama.configuration(case)), case.seed)
     model.to(torch.bfloat16).save_pretrained(folder)
+
+
+def write_esmc(folder):
+    draw(make_esmc.make_model(ESMC), ESMC.seed).save_pretrained(folder)
 
 
 def write_amplify(folder):
@@ -145,6 +153,7 @@ def check(folder):
 def main():
     folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent
     writers = {"esm2_tiny": write_esm2, "llama_tiny": write_llama, "amplify_tiny": write_amplify}
+    writers |= {"esmc_tiny": write_esmc}
     writers |= {case.file: functools.partial(write_relative, case) for case in RELATIVES}
     torch.set_num_threads(1)
     torch.manual_seed(1)

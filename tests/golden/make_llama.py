@@ -1,5 +1,5 @@
-"""Makes the golden files of Llama and its relatives, tests/golden/llama_*.h5, qwen*.h5 and mixtral*.h5, from
-Hugging Face transformers.
+"""Makes the golden files of Llama and its relatives, tests/golden/llama_*.h5, qwen*.h5, mistral_*.h5 and mixtral_*.h5,
+from Hugging Face transformers.
 
     python3 -m venv /tmp/venv
     /tmp/venv/bin/pip install torch==2.15.0 transformers==5.23.0 h5py==3.16.0 numpy==2.4.6
@@ -33,6 +33,7 @@ import numpy
 import torch
 import transformers
 from transformers.models.llama import modeling_llama
+from transformers.models.mistral import modeling_mistral
 from transformers.models.mixtral import modeling_mixtral
 from transformers.models.qwen2 import modeling_qwen2
 from transformers.models.qwen3 import modeling_qwen3
@@ -75,6 +76,7 @@ FAMILIES = {
     "mixtral": Family("Mixtral", modeling_mixtral),
     "qwen2": Family("Qwen2", modeling_qwen2),
     "qwen3": Family("Qwen3", modeling_qwen3),
+    "mistral": Family("Mistral", modeling_mistral),
 }
 
 
@@ -102,6 +104,8 @@ class Case:
     auxiliary: float = 0.0  # router_aux_loss_coef
     own_head_dim: int = 0
     rope_type: str = "llama3"  # with rope_factor > 0
+    sliding_window: int = 0  # 0: none
+    max_window_layers: int = 0  # layers before the first with a window
     greedy: bool = True
 
     @property
@@ -271,6 +275,42 @@ CASES = [
         max_segments=5,
         segments=[[50, 1, 76, 33], [160], [7, 90, 40], [64, 64, 31, 1]],
     ),
+    Case(
+        name="packed",
+        seed=11,
+        hidden=32,
+        ffn=48,
+        heads=4,
+        kv_heads=2,
+        own_head_dim=16,
+        vocab=55,
+        tied=False,
+        norm_eps=1e-5,
+        rope_theta=10000.0,
+        rope_factor=0.0,
+        max_segments=5,
+        segments=[[50, 1, 76, 33], [160], [7, 90, 40], [64, 64, 31, 1]],
+        family="mistral",
+        sliding_window=24,
+    ),
+    Case(
+        name="window_padded",
+        seed=12,
+        hidden=32,
+        ffn=48,
+        heads=4,
+        kv_heads=2,
+        vocab=54,
+        tied=True,
+        norm_eps=1e-4,
+        rope_theta=10000.0,
+        rope_factor=0.0,
+        max_segments=1,
+        segments=[[160], [117], [48], [3]],
+        family="qwen2",
+        sliding_window=20,
+        max_window_layers=1,
+    ),
 ]
 CASES.append(
     Case(
@@ -312,6 +352,7 @@ class Mutation:
     bias: bool = True
     head_gain: bool = True
     magnitude: bool = True
+    window: int = 0  # keys before the window that a query must not see
     auxiliary: bool = True
     chosen: int = 0  # experts of a token, in addition to the case's
     normalised: bool = True
@@ -322,6 +363,7 @@ class Mutation:
             and (self.bias or case.biased)
             and (self.head_gain or case.family == "qwen3")
             and (self.magnitude or case.yarn)
+            and (self.window == 0 or case.sliding_window > 0)
             and (case.family == "mixtral" or (self.auxiliary and self.chosen == 0 and self.normalised))
             and (self.kv_roll == 0 or case.kv_heads < case.heads)
             and (self.earlier_keys == 0 or not case.padded)
@@ -340,6 +382,8 @@ MUTATIONS = [
     Mutation("biases left out", bias=False),
     Mutation("gains of q and k left out", head_gain=False),
     Mutation("yarn's attention factor left out", magnitude=False),
+    Mutation("sliding window left out", window=ROW_TOKENS),
+    Mutation("sliding window off by one", window=1),
     Mutation("auxiliary loss left out", auxiliary=False),
     Mutation("one expert more", chosen=1),
     Mutation("weights not normalised", normalised=False),
@@ -371,9 +415,9 @@ class Batch:
         self.labels[random.random(self.labels.shape) < 0.05] = IGNORED
         self.real = torch.from_numpy(self.owner >= 0)
 
-    def mask(self, dtype, mutation):
-        """Additive mask [ROWS, 1, query, key]: block-diagonal and causal. A padding token sees itself alone, so that no
-        softmax is over nothing; nothing real sees it."""
+    def mask(self, dtype, mutation, window=0):
+        """Additive mask [ROWS, 1, query, key]: block-diagonal and causal, within the window if there is one. A padding
+        token sees itself alone, so that no softmax is over nothing; nothing real sees it."""
         query = numpy.arange(ROW_TOKENS)[None, :, None]
         key = numpy.arange(ROW_TOKENS)[None, None, :]
         owner = self.owner
@@ -381,10 +425,31 @@ class Batch:
         same = owner[:, :, None] == owner[:, None, :]
         later = same & (key <= query + mutation.later_keys)
         earlier = (key >= first - mutation.earlier_keys) & (key <= query)
-        sees = (owner[:, :, None] >= 0) & (((key >= first) & later) | earlier) | (query == key)
+        near = (key > query - window - mutation.window) | (window == 0)
+        sees = (owner[:, :, None] >= 0) & (((key >= first) & later) | earlier) & near | (query == key)
         mask = torch.zeros((ROWS, 1, ROW_TOKENS, ROW_TOKENS), dtype=dtype)
         mask[torch.from_numpy(~sees)[:, None]] = torch.finfo(dtype).min
         return mask
+
+    def masks(self, case, dtype, mutation):
+        """The mask as the model takes it: one for all layers, or one for each type of layer."""
+        windowed = self.mask(dtype, mutation, case.sliding_window)
+        if case.max_window_layers == 0:
+            return windowed
+        return {"full_attention": self.mask(dtype, mutation), "sliding_attention": windowed}
+
+
+def window_options(case):
+    """Keys of the configuration that say which layers have a window. MistralConfig's default is one of 4096."""
+    if case.family == "mistral":
+        return {"sliding_window": case.sliding_window or None}
+    if case.sliding_window == 0:
+        return {}
+    return {
+        "use_sliding_window": True,
+        "sliding_window": case.sliding_window,
+        "max_window_layers": case.max_window_layers,
+    }
 
 
 def configuration(case):
@@ -399,6 +464,7 @@ def configuration(case):
         rope |= {"beta_slow": ROPE_LOW, "beta_fast": ROPE_HIGH}
     return FAMILIES[case.family].configuration(
         **case.options,
+        **window_options(case),
         vocab_size=case.vocab,
         hidden_size=case.hidden,
         intermediate_size=case.ffn,
@@ -575,7 +641,7 @@ class Run:
             self.inputs = {"attention_mask": batch.real.long()}
         else:
             self.inputs = {
-                "attention_mask": batch.mask(dtype, mutation),
+                "attention_mask": batch.masks(case, dtype, mutation),
                 "position_ids": torch.from_numpy(batch.positions).long(),
             }
 
@@ -724,6 +790,9 @@ class Golden:
                 put("greedy", self.continuation())
             for name, value in case.options.items():
                 file.attrs[name] = numpy.int64(value)
+            if case.sliding_window > 0:
+                file.attrs["sliding_window"] = numpy.int64(case.sliding_window)
+                file.attrs["max_window_layers"] = numpy.int64(case.max_window_layers)
             if case.auxiliary > 0:
                 file.attrs["router_aux_loss_coef"] = numpy.float64(case.auxiliary)
 

@@ -1,6 +1,6 @@
 """What the golden files of the masked language models share: cases, batches, layout and reports.
 
-make_esm2.py and make_amplify.py bring the models; the optimizer, the bounds and the float32 report are make_llama's.
+make_esm2.py, make_esmc.py and make_amplify.py bring the models; the optimizer, the bounds and the float32 report are make_llama's.
 A subclass of Run gives `forward`, and so all of make_llama's Run that comes after the first loss.
 """
 
@@ -59,6 +59,10 @@ class Case:
     @property
     def head_dim(self):
         return self.hidden // self.heads
+
+    @property
+    def file(self):
+        return f"{self.family}_{self.name}"
 
     @property
     def rows(self):
@@ -191,7 +195,7 @@ class Golden:
 
     def write(self, folder):
         case, batch = self.case, self.batch
-        path = folder / f"{case.family}_{case.name}.h5"
+        path = folder / f"{case.file}.h5"
         with h5py.File(path, "w") as file:
             file.attrs["family"] = numpy.bytes_(case.family)
             if case.gelu:

@@ -95,6 +95,21 @@ def qwen(version, dtype=torch.float32, **changes):
     return cast(fill(getattr(transformers, f"Qwen{version}ForCausalLM")(configuration), 3), dtype)
 
 
+def esmc(dtype=torch.float32, **changes):
+    settings = dict(
+        vocab_size=64, hidden_size=48, intermediate_size=96, num_hidden_layers=3, num_attention_heads=2,
+    )  # fmt: skip
+    return cast(fill(transformers.EsmcForMaskedLM(transformers.EsmcConfig(**settings | changes)), 4), dtype)
+
+
+def mistral(dtype=torch.float32, **changes):
+    settings = dict(
+        vocab_size=256, hidden_size=64, intermediate_size=80, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=256, bos_token_id=2, eos_token_id=0, pad_token_id=1,
+    )  # fmt: skip
+    return cast(fill(transformers.MistralForCausalLM(transformers.MistralConfig(**settings | changes)), 4), dtype)
+
+
 def mixtral(dtype=torch.float32, **changes):
     settings = dict(
         vocab_size=256, hidden_size=64, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
@@ -360,6 +375,15 @@ CASES = [
     Case("qwen2, yarn", lambda: qwen(2, rope_parameters=dict(rope_type="yarn", factor=4.0, rope_theta=1e4,
          original_max_position_embeddings=32, beta_fast=8.0, beta_slow=1.0)), loader(transformers.Qwen2ForCausalLM),
          range(4, 256), "nucleotide"),
+    Case("esmc", esmc, loader(transformers.EsmcForMaskedLM), range(2, 32), "esm2", (32,)),
+    Case("esmc, bf16", lambda: esmc(torch.bfloat16), loader(transformers.EsmcForMaskedLM), range(2, 32), "esm2", (32,),
+         dtype="bf16"),
+    Case("qwen2, window", lambda: qwen(2, use_sliding_window=True, sliding_window=9, max_window_layers=1),
+         loader(transformers.Qwen2ForCausalLM), range(4, 256), "nucleotide"),
+    Case("mistral", lambda: mistral(sliding_window=9), loader(transformers.MistralForCausalLM), range(4, 256),
+         "nucleotide"),
+    Case("mistral, no window, bf16", lambda: mistral(torch.bfloat16, sliding_window=None, head_dim=32),
+         loader(transformers.MistralForCausalLM), range(4, 256), "nucleotide", dtype="bf16"),
     Case("esm2", esm2, loader(transformers.EsmForMaskedLM), range(2, 32), "esm2", (32,)),
     Case("esm2, no token dropout", lambda: esm2(token_dropout=False), loader(transformers.EsmForMaskedLM),
          range(2, 32), "esm2", (32,)),
@@ -389,6 +413,7 @@ def main():
             ("llama", "llama", "causal", "nucleotide", transformers.LlamaForCausalLM),
             ("llama_esm2", "llama", "causal", "esm2", transformers.LlamaForCausalLM),
             ("esm2", "esm2", "masked", "esm2", transformers.EsmForMaskedLM),
+            ("esmc", "esmc", "masked", "esm2", transformers.EsmcForMaskedLM),
             ("esm2_bases", "esm2", "masked", "nucleotide_mask", transformers.EsmForMaskedLM),
             ("esm2_causal", "esm2", "causal", "nucleotide", transformers.EsmForMaskedLM),
         ):

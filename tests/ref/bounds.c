@@ -370,6 +370,54 @@ static void adamw(struct trial *trial, const struct adamw_args *args)
     }
 }
 
+/* The factor's rounding, a product and an addition. */
+static void affine(struct trial *trial, const struct affine_args *args)
+{
+    struct tensor bound = trial_bound(trial, OP_AFFINE, args, "to");
+    double factor = fabs(args->factor);
+    if (tensor_present(&args->squares))
+        factor /= fmax(sqrt(reference_load(&args->squares, 0, 0)), args->eps);
+    for (int64_t i = 0; i < bound.rows; i++)
+        for (int64_t j = 0; j < bound.cols; j++)
+            reference_store(&bound, i, j,
+                            bounds_gamma(3.0) *
+                                (factor * bounds_absolute(&args->from, i, j) + (i == j ? fabs(args->diagonal) : 0.0)));
+}
+
+/* The gradient's rounding, products and additions, and both constants' roundings. */
+static void momentum(struct trial *trial, const struct momentum_args *args)
+{
+    struct tensor m = trial_bound(trial, OP_MOMENTUM, args, "m"),
+                  update = trial_bound(trial, OP_MOMENTUM, args, "update");
+    const double beta = args->momentum, rest = 1.0 - beta;
+    if (isnan(reference_load(&args->scale, 0, 0)))
+        return;
+    for (int64_t i = 0; i < m.cols; i++) {
+        const double g = bounds_absolute(&args->gradient, 0, i) * bounds_absolute(&args->scale, 0, 0);
+        const double size = beta * bounds_absolute(&args->m, 0, i) + rest * g;
+        reference_store(&m, 0, i, bounds_gamma(5.0) * size);
+        reference_store(&update, 0, i, bounds_gamma(8.0) * (beta * size + rest * g));
+    }
+}
+
+/* Two products, a subtraction, and both constants' roundings. */
+static void muon(struct trial *trial, const struct muon_args *args)
+{
+    struct tensor weight = trial_bound(trial, OP_MUON, args, "weight"), low = {0};
+    if (tensor_present(&args->low))
+        low = trial_bound(trial, OP_MUON, args, "low");
+    const double rate = bounds_absolute(&args->rate, 0, 0) * args->lr_factor * args->adjustment;
+    if (isnan(reference_load(&args->scale, 0, 0)))
+        return;
+    for (int64_t i = 0; i < weight.cols; i++) {
+        const double size = bounds_absolute(&args->weight, 0, i) + rate * bounds_absolute(&args->update, 0, i);
+        /* in halves, the oracle splits the weight into two parts too, and a tie may go either way */
+        reference_store(&weight, 0, i, (bounds_gamma(4.0) + (tensor_present(&low) ? 0x1p-8 : 0.0)) * size);
+        if (tensor_present(&low)) /* the remainder may have any bits: t_ops compares it with that of whole weights */
+            reference_store(&low, 0, i, 0x1p16);
+    }
+}
+
 void bounds_set(struct trial *trial, enum op op, const void *args)
 {
     for (int i = 0; i < TRIAL_FIELDS; i++) { /* bounds of an earlier op of this trial */
@@ -411,6 +459,7 @@ void bounds_set(struct trial *trial, enum op op, const void *args)
         CASE(XENT_BOTH, xent_both)
         CASE(TANH_FORWARD, bounds_tanh_forward)
         CASE(TANH_BACKWARD, bounds_tanh_backward)
+        CASE(DROPOUT, bounds_dropout)
         CASE(MSE, mse)
         CASE(CLASS_WEIGHT, class_weight)
         CASE(QUANTIZE, bounds_quantize)
@@ -419,6 +468,9 @@ void bounds_set(struct trial *trial, enum op op, const void *args)
         CASE(SUM_SQUARES, sum_squares)
         CASE(GRADIENT_SCALE, gradient_scale)
         CASE(ADAMW, adamw)
+        CASE(AFFINE, affine)
+        CASE(MOMENTUM, momentum)
+        CASE(MUON, muon)
 #undef CASE
     default: /* other ops only round to the storage type */
         return;

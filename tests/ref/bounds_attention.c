@@ -55,11 +55,12 @@ static double rescalings(const double *s, int64_t n)
 static void forward_row(const struct attention_forward_args *args, const struct reference_span *span, int64_t head,
                         int64_t i, double *s, double *r, const struct tensor *o_bound, const struct tensor *lse_bound)
 {
-    int64_t n = reference_visible_keys(span, i, args->causal), dim = args->head_dim, row = span->q_start + i;
+    const struct index_range keys = reference_visible_keys(span, i, args->causal, args->window);
+    int64_t n = keys.count, first = span->kv_start + keys.first, dim = args->head_dim, row = span->q_start + i;
     int64_t kv_head = head / (args->heads / args->kv_heads);
     double scale = args->scale, largest = -INFINITY, smallest = INFINITY, sum = 0.0;
     for (int64_t j = 0; j < n; j++) {
-        struct pair qk = dot(&args->q, row, head, &args->k, span->kv_start + j, kv_head, dim);
+        struct pair qk = dot(&args->q, row, head, &args->k, first + j, kv_head, dim);
         s[j] = scale * qk.sum;
         r[j] = bounds_gamma((double)dim + 3.0) * scale * qk.magnitude;
         largest = fmax(largest, s[j]);
@@ -75,7 +76,7 @@ static void forward_row(const struct attention_forward_args *args, const struct 
     for (int64_t c = 0; c < dim; c++) {
         double o = 0.0, error = 0.0;
         for (int64_t j = 0; j < n; j++) {
-            double pv = exp(s[j] - largest) / sum * reference_load(&args->v, span->kv_start + j, kv_head * dim + c);
+            double pv = exp(s[j] - largest) / sum * reference_load(&args->v, first + j, kv_head * dim + c);
             o += pv;
             error += fabs(pv) * (r[j] + bounds_matrix_unit(&args->v));
         }
@@ -95,7 +96,7 @@ void bounds_attention_forward(struct trial *trial, const struct attention_forwar
         struct reference_span span = reference_span(&args->segments, slot);
         for (int64_t head = 0; head < args->heads; head++)
             for (int64_t i = 0; i < span.q_length; i++)
-                if (reference_visible_keys(&span, i, args->causal) > 0)
+                if (reference_visible_keys(&span, i, args->causal, args->window).count > 0)
                     forward_row(args, &span, head, i, s, r, &o, &lse);
     }
     memory_free(s);
@@ -110,14 +111,15 @@ void bounds_attention_forward(struct trial *trial, const struct attention_forwar
 static void backward_row(const struct attention_backward_args *args, const struct reference_span *span, int64_t head,
                          int64_t i, const struct tensor *dq, const struct tensor *dk, const struct tensor *dv)
 {
-    int64_t n = reference_visible_keys(span, i, args->causal), dim = args->head_dim, row = span->q_start + i;
+    const struct index_range keys = reference_visible_keys(span, i, args->causal, args->window);
+    int64_t n = keys.count, dim = args->head_dim, row = span->q_start + i;
     int64_t share = args->heads / args->kv_heads, kv_head = head / share;
     double scale = args->scale, lse = reference_load(&args->lse, head, row), gamma = bounds_gamma((double)dim + 1.0);
     double over_keys = bounds_gamma((double)n + 3.0), over_queries = bounds_gamma((double)(args->q.rows * share) + 3.0);
     double round = bounds_matrix_unit(&args->k);
     struct pair delta = dot(&args->d_o, row, head, &args->o, row, head, dim);
     for (int64_t j = 0; j < n; j++) {
-        int64_t key = span->kv_start + j;
+        int64_t key = span->kv_start + keys.first + j;
         struct pair qk = dot(&args->q, row, head, &args->k, key, kv_head, dim);
         struct pair dp = dot(&args->d_o, row, head, &args->v, key, kv_head, dim);
         double s = scale * qk.sum, p = exp(s - lse), difference = fabs(dp.sum - delta.sum);

@@ -41,6 +41,7 @@ void bounds_layernorm_backward(struct trial *trial, const struct layernorm_backw
 void bounds_rope(struct trial *trial, const struct rope_args *args);
 void bounds_swiglu_forward(struct trial *trial, const struct swiglu_forward_args *args);
 void bounds_swiglu_backward(struct trial *trial, const struct swiglu_backward_args *args);
+void bounds_dropout(struct trial *trial, const struct dropout_args *args);
 void bounds_tanh_forward(struct trial *trial, const struct tanh_forward_args *args);
 void bounds_tanh_backward(struct trial *trial, const struct tanh_backward_args *args);
 void bounds_gelu_forward(struct trial *trial, const struct gelu_forward_args *args);

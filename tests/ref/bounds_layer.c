@@ -151,7 +151,7 @@ void bounds_layernorm_forward(struct trial *trial, const struct layernorm_forwar
             reference_store(&y, t, h,
                             m.mean_error * value * weight +
                                 (relative + (args->one_plus ? 5.0 : 4.0) * BOUNDS_U) * product +
-                                BOUNDS_U * bounds_absolute(&args->bias, 0, h));
+                                (tensor_present(&args->bias) ? BOUNDS_U * bounds_absolute(&args->bias, 0, h) : 0.0));
         }
     }
 }
@@ -205,16 +205,20 @@ void bounds_layernorm_backward(struct trial *trial, const struct layernorm_backw
     if (!tensor_present(&args->dweight))
         return;
     struct tensor dweight = trial_bound(trial, OP_LAYERNORM_BACKWARD, args, "dweight");
+    for (int64_t h = 0; h < args->x.cols; h++) {
+        double sum = args->accumulate ? bounds_absolute(&args->dweight, 0, h) : 0.0;
+        for (int64_t t = 0; t < tokens; t++)
+            sum += bounds_absolute(&args->dy, t, h) * normalised(args, t, h);
+        reference_store(&dweight, 0, h, bounds_gamma((double)tokens + 4.0) * sum);
+    }
+    if (!tensor_present(&args->dbias))
+        return;
     struct tensor dbias = trial_bound(trial, OP_LAYERNORM_BACKWARD, args, "dbias");
     for (int64_t h = 0; h < args->x.cols; h++) {
-        double weight_sum = args->accumulate ? bounds_absolute(&args->dweight, 0, h) : 0.0;
-        double bias_sum = args->accumulate ? bounds_absolute(&args->dbias, 0, h) : 0.0;
-        for (int64_t t = 0; t < tokens; t++) {
-            weight_sum += bounds_absolute(&args->dy, t, h) * normalised(args, t, h);
-            bias_sum += bounds_absolute(&args->dy, t, h);
-        }
-        reference_store(&dweight, 0, h, bounds_gamma((double)tokens + 4.0) * weight_sum);
-        reference_store(&dbias, 0, h, bounds_gamma((double)tokens + 1.0) * bias_sum);
+        double sum = args->accumulate ? bounds_absolute(&args->dbias, 0, h) : 0.0;
+        for (int64_t t = 0; t < tokens; t++)
+            sum += bounds_absolute(&args->dy, t, h);
+        reference_store(&dbias, 0, h, bounds_gamma((double)tokens + 1.0) * sum);
     }
 }
 
@@ -273,6 +277,20 @@ void bounds_swiglu_backward(struct trial *trial, const struct swiglu_backward_ar
             reference_store(&dx, t, f,
                             dy * bounds_absolute(&args->x, t, width + f) * (s * error + bracket * BOUNDS_EXP_FLOOR));
             reference_store(&dx, t, width + f, dy * fabs(gate) * (s * (r + 3.0 * BOUNDS_U) + BOUNDS_EXP_FLOOR));
+        }
+}
+
+/* -- dropout ------------------------------------------------------------------------------------------------------ */
+
+/* The factor and the product are rounded, and the sum with the old y. */
+void bounds_dropout(struct trial *trial, const struct dropout_args *args)
+{
+    struct tensor y = trial_bound(trial, OP_DROPOUT, args, "y");
+    for (int64_t t = 0; t < y.rows; t++)
+        for (int64_t c = 0; c < y.cols; c++) {
+            const double kept = bounds_absolute(&args->x, t, c) / (1 - args->probability);
+            const double sum = args->accumulate ? BOUNDS_U * (kept + bounds_absolute(&args->y, t, c)) : 0;
+            reference_store(&y, t, c, bounds_gamma(2.0) * kept + sum);
         }
 }
 

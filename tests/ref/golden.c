@@ -52,8 +52,9 @@ static void open_adapters(struct lora_settings *lora, const struct family *famil
     attribute_text(file, "lora_targets", targets);
     if (targets[0] == '\0')
         return;
-    *lora =
-        (struct lora_settings){.rank = (int64_t)attribute(file, "lora_rank"), .alpha = attribute(file, "lora_alpha")};
+    *lora = (struct lora_settings){.rank = (int64_t)attribute(file, "lora_rank"),
+                                   .alpha = attribute(file, "lora_alpha"),
+                                   .dropout = optional_attribute(file, "lora_dropout", 0)};
     if (lora_read_targets(lora, family, targets) != ERROR_NONE)
         error_fatal("golden file: %s", error_message());
 }
@@ -112,6 +113,8 @@ static void open_batch(struct golden *g, hid_t file)
     read_dataset(file, "/segment_length", H5T_NATIVE_INT32, slots, b->segment_length);
     if (H5Lexists(file, "/inputs_scale", H5P_DEFAULT) > 0)
         read_dataset(file, "/inputs_scale", H5T_NATIVE_FLOAT, tokens, b->scale);
+    if (H5Lexists(file, "/dropout_keys", H5P_DEFAULT) > 0)
+        read_dataset(file, "/dropout_keys", H5T_NATIVE_INT32, tokens, b->dropout_keys);
     for (int64_t t = 0; t < tokens; t++)
         b->valid += b->labels[t] >= 0;
 }
@@ -137,6 +140,8 @@ void golden_open(struct golden *g, const char *name)
         .tied = attribute(file, "tied") != 0,
         .attention_bias = optional_attribute(file, "attention_bias", 0) != 0,
         .mlp_bias = optional_attribute(file, "mlp_bias", 0) != 0,
+        .sliding_window = (int64_t)optional_attribute(file, "sliding_window", 0),
+        .max_window_layers = (int64_t)optional_attribute(file, "max_window_layers", 0),
         .experts = (int64_t)optional_attribute(file, "num_local_experts", 0),
         .experts_per_token = (int64_t)optional_attribute(file, "num_experts_per_tok", 0),
         .router_aux_loss_coef = optional_attribute(file, "router_aux_loss_coef", 0),
@@ -156,9 +161,11 @@ void golden_open(struct golden *g, const char *name)
         g->settings.token_dropout = attribute(file, "token_dropout") != 0;
     open_adapters(&g->settings.lora, g->settings.family, file);
     g->settings.tanh_gelu = attribute_is(file, "gelu", "tanh");
-    g->optimizer = (struct optimizer_settings){attribute(file, "beta1"),    attribute(file, "beta2"),
-                                               attribute(file, "adam_eps"), attribute(file, "weight_decay"),
-                                               attribute(file, "clip"),     false};
+    g->optimizer = (struct optimizer_settings){.beta1 = attribute(file, "beta1"),
+                                               .beta2 = attribute(file, "beta2"),
+                                               .eps = attribute(file, "adam_eps"),
+                                               .weight_decay = attribute(file, "weight_decay"),
+                                               .clip = attribute(file, "clip")};
     g->lr = attribute(file, "lr");
     open_batch(g, file);
     int64_t logits = g->batch.rows * g->batch.row_tokens * g->settings.vocabulary;

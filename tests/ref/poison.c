@@ -9,17 +9,22 @@ static void spoil(struct stream *stream, void *at, enum dtype dtype, int64_t cou
         LAUNCH(stream, FILL, fill, .x = tensor_vector(at, dtype, count), .value = NAN);
 }
 
-/* Spoils, after an update, the gathered rows of the old weights, and whole weights that other ranks have updated. */
-static void spoil_others(const struct poison *p, struct stream *stream)
+/* Spoils, after an update, the gathered rows of the old weights, and whole weights that other ranks have updated. all:
+ * also those of frozen weights. */
+static void spoil_others(const struct poison *p, struct stream *stream, bool all)
 {
     const struct flat_store *own = p->inner->self;
     for (int u = 0; u < own->unit_count; u++) {
+        if (own->units[u].frozen && !all)
+            continue;
         const struct rowwise_weights *rowwise = &own->states[u].rowwise;
         spoil(stream, rowwise->shard.data, DTYPE_BF16, rowwise->shard.cols / dtype_size(DTYPE_BF16));
         spoil(stream, rowwise->vectors.data, own->compute, rowwise->vectors.cols);
     }
     for (int u = 0; u < own->unit_count && !own->sharded_values; u++) {
         const struct unit_state *state = &own->states[u];
+        if (own->units[u].frozen && !all)
+            continue;
         for (int r = 0; r < own->ranks; r++)
             if (r != own->rank)
                 spoil(stream, tensor_at(&state->values, 0, r * state->shard_elements), own->compute,
@@ -27,13 +32,14 @@ static void spoil_others(const struct poison *p, struct stream *stream)
     }
 }
 
-static void begin(struct weight_store *store, struct unit *const *units, int count, struct stream *stream, bool written)
+static void begin(struct weight_store *store, struct unit *const *units, int count, struct stream *stream,
+                  enum store_written written)
 {
     const struct poison *p = (const struct poison *)store;
     const struct engine_memory *memory = &p->engine->memory;
     spoil(stream, memory->transient_base, DTYPE_BF16, memory->transient_bytes / dtype_size(DTYPE_BF16));
-    if (written)
-        spoil_others(p, stream);
+    if (written != STORE_WRITTEN_NONE)
+        spoil_others(p, stream, written == STORE_WRITTEN_ALL);
     p->inner->class->begin(p->inner, units, count, stream, written);
 }
 

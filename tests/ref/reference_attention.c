@@ -12,12 +12,17 @@ struct reference_span reference_span(const struct attention_segments *segments, 
         reference_index(&segments->q_offset, slot)};
 }
 
-int64_t reference_visible_keys(const struct reference_span *span, int64_t i, bool causal)
+struct index_range reference_visible_keys(const struct reference_span *span, int64_t i, bool causal, int64_t window)
 {
-    int64_t visible = causal ? i + span->q_offset + 1 : span->kv_length;
-    if (visible < 0)
-        return 0;
-    return visible < span->kv_length ? visible : span->kv_length;
+    const int64_t diagonal = i + span->q_offset; /* the key at the query's own position */
+    struct index_range visible = {0, 0};
+    for (int64_t j = 0; j < span->kv_length; j++)
+        if (!causal || (j <= diagonal && (window == 0 || j > diagonal - window))) {
+            if (visible.count == 0)
+                visible.first = j;
+            visible.count++;
+        }
+    return visible;
 }
 
 /* Returns the dot product of head `x_head` of a row of x and head `y_head` of a row of y. */
@@ -43,24 +48,25 @@ static void add(const struct tensor *x, int64_t row, int64_t col, double value)
 static void forward_row(const struct attention_forward_args *args, const struct reference_span *span, int64_t head,
                         int64_t i)
 {
-    int64_t visible = reference_visible_keys(span, i, args->causal);
-    if (visible == 0)
+    const struct index_range visible = reference_visible_keys(span, i, args->causal, args->window);
+    const int64_t n = visible.count, first = span->kv_start + visible.first;
+    if (n == 0)
         return;
     int64_t row = span->q_start + i, kv_head = head / (args->heads / args->kv_heads), dim = args->head_dim;
     double scale = args->scale, largest = -INFINITY, sum = 0.0;
-    for (int64_t j = 0; j < visible; j++)
-        largest = fmax(largest, scale * dot(&args->q, row, head, &args->k, span->kv_start + j, kv_head, dim));
-    for (int64_t j = 0; j < visible; j++)
-        sum += exp(scale * dot(&args->q, row, head, &args->k, span->kv_start + j, kv_head, dim) - largest);
+    for (int64_t j = 0; j < n; j++)
+        largest = fmax(largest, scale * dot(&args->q, row, head, &args->k, first + j, kv_head, dim));
+    for (int64_t j = 0; j < n; j++)
+        sum += exp(scale * dot(&args->q, row, head, &args->k, first + j, kv_head, dim) - largest);
     double lse = largest + log(sum);
     reference_store(&args->lse, head, row, lse);
 
     double o[dim];
     memset(o, 0, sizeof o);
-    for (int64_t j = 0; j < visible; j++) {
-        double p = exp(scale * dot(&args->q, row, head, &args->k, span->kv_start + j, kv_head, dim) - lse);
+    for (int64_t j = 0; j < n; j++) {
+        double p = exp(scale * dot(&args->q, row, head, &args->k, first + j, kv_head, dim) - lse);
         for (int64_t c = 0; c < dim; c++)
-            o[c] += p * reference_load(&args->v, span->kv_start + j, kv_head * dim + c);
+            o[c] += p * reference_load(&args->v, first + j, kv_head * dim + c);
     }
     for (int64_t c = 0; c < dim; c++)
         reference_store(&args->o, row, head * dim + c, o[c]);
@@ -86,8 +92,9 @@ static void backward_row(const struct attention_backward_args *args, const struc
     int64_t row = span->q_start + i, kv_head = head / (args->heads / args->kv_heads), dim = args->head_dim;
     double scale = args->scale, lse = reference_load(&args->lse, head, row);
     double delta = dot(&args->d_o, row, head, &args->o, row, head, dim);
-    for (int64_t j = 0; j < reference_visible_keys(span, i, args->causal); j++) {
-        int64_t key = span->kv_start + j;
+    const struct index_range visible = reference_visible_keys(span, i, args->causal, args->window);
+    for (int64_t j = 0; j < visible.count; j++) {
+        int64_t key = span->kv_start + visible.first + j;
         double p = exp(scale * dot(&args->q, row, head, &args->k, key, kv_head, dim) - lse);
         double ds = p * (dot(&args->d_o, row, head, &args->v, key, kv_head, dim) - delta);
         for (int64_t c = 0; c < dim; c++) {

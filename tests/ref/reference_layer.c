@@ -104,7 +104,7 @@ void reference_layernorm_forward(const struct layernorm_forward_args *args)
         for (int64_t h = 0; h < hidden; h++)
             reference_store(&args->y, t, h,
                             (reference_load(&args->x, t, h) - mean) * rstd * gain_at(&args->weight, args->one_plus, h) +
-                                reference_load(&args->bias, 0, h));
+                                (tensor_present(&args->bias) ? reference_load(&args->bias, 0, h) : 0.0));
     }
 }
 
@@ -138,12 +138,14 @@ void reference_layernorm_backward(const struct layernorm_backward_args *args)
 {
     for (int64_t h = 0; tensor_present(&args->dweight) && h < args->x.cols; h++) {
         double dweight = args->accumulate ? reference_load(&args->dweight, 0, h) : 0.0;
-        double dbias = args->accumulate ? reference_load(&args->dbias, 0, h) : 0.0;
-        for (int64_t t = 0; t < args->x.rows; t++) {
+        for (int64_t t = 0; t < args->x.rows; t++)
             dweight += reference_load(&args->dy, t, h) * layernorm_normalised(args, t, h);
-            dbias += reference_load(&args->dy, t, h);
-        }
         reference_store(&args->dweight, 0, h, dweight);
+    }
+    for (int64_t h = 0; tensor_present(&args->dbias) && h < args->x.cols; h++) {
+        double dbias = args->accumulate ? reference_load(&args->dbias, 0, h) : 0.0;
+        for (int64_t t = 0; t < args->x.rows; t++)
+            dbias += reference_load(&args->dy, t, h);
         reference_store(&args->dbias, 0, h, dbias);
     }
     if (tensor_present(&args->dx))
@@ -212,6 +214,28 @@ void reference_swiglu_backward(const struct swiglu_backward_args *args)
             reference_store(&dx, t, width + f, dy * gate * s);
         }
     reference_made_end(&dx, &args->dx, &args->to);
+}
+
+/* The rule of core/dropout.h, written again. */
+static uint32_t dropout_mix(uint32_t word)
+{
+    word = (word ^ word >> 16) * 2654435761u;
+    word = (word ^ word >> 13) * 1540483477u;
+    return word ^ word >> 15;
+}
+
+void reference_dropout(const struct dropout_args *args)
+{
+    const uint32_t salted = dropout_mix(args->salt + 2654435769u);
+    for (int64_t t = 0; t < args->y.rows; t++)
+        for (int64_t c = 0; c < args->y.cols; c++) {
+            const uint32_t row = dropout_mix(salted + (uint32_t)reference_load(&args->keys, 0, t));
+            const uint32_t bits = dropout_mix(row ^ (uint32_t)(args->origin + c) * 3266489909u);
+            const bool kept = bits >= floor(args->probability * 4294967296.0);
+            const double old = args->accumulate ? reference_load(&args->y, t, c) : 0;
+            reference_store(&args->y, t, c,
+                            old + (kept ? reference_load(&args->x, t, c) / (1 - args->probability) : 0));
+        }
 }
 
 void reference_tanh_forward(const struct tanh_forward_args *args)

@@ -3,6 +3,7 @@
 #ifndef TESTS_REF_REFERENCE_OPS_H
 #define TESTS_REF_REFERENCE_OPS_H
 
+#include "base/range.h"
 #include "core/op.h"
 
 #define X(NAME, name) void reference_##name(const struct name##_args *args);
@@ -34,7 +35,7 @@ struct reference_span {
     int64_t q_start, q_length, kv_start, kv_length, q_offset;
 };
 struct reference_span reference_span(const struct attention_segments *segments, int64_t slot);
-/* Returns n such that query i of the slot's segment sees keys 0 .. n - 1. */
-int64_t reference_visible_keys(const struct reference_span *span, int64_t i, bool causal);
+/* Returns the keys of the slot's segment that query i sees. */
+struct index_range reference_visible_keys(const struct reference_span *span, int64_t i, bool causal, int64_t window);
 
 #endif

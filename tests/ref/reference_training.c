@@ -236,3 +236,45 @@ void reference_adamw(const struct adamw_args *args)
         reference_store(&args->weight, 0, i, w);
     }
 }
+
+void reference_affine(const struct affine_args *args)
+{
+    const bool divides = tensor_present(&args->squares);
+    const double norm = divides ? sqrt(reference_load(&args->squares, 0, 0)) : 1.0;
+    const double factor = args->factor / (divides && norm < args->eps ? args->eps : norm);
+    for (int64_t i = 0; i < args->to.rows; i++)
+        for (int64_t j = 0; j < args->to.cols; j++)
+            reference_store(&args->to, i, j,
+                            factor * reference_load(&args->from, i, j) + (i == j ? args->diagonal : 0.0));
+}
+
+void reference_momentum(const struct momentum_args *args)
+{
+    const double scale = reference_load(&args->scale, 0, 0), beta = args->momentum;
+    for (int64_t i = 0; i < args->m.cols; i++) {
+        const double g = reference_load(&args->gradient, 0, i) * scale;
+        const double m = beta * reference_load(&args->m, 0, i) + (1.0 - beta) * g;
+        reference_store(&args->update, 0, i, isnan(scale) ? 0.0 : args->nesterov ? beta * m + (1.0 - beta) * g : m);
+        if (!isnan(scale))
+            reference_store(&args->m, 0, i, m);
+    }
+}
+
+void reference_muon(const struct muon_args *args)
+{
+    const double lr = reference_load(&args->rate, 0, 0) * args->lr_factor;
+    if (isnan(reference_load(&args->scale, 0, 0)))
+        return;
+    for (int64_t i = 0; i < args->weight.cols; i++) {
+        double w = reference_load(&args->weight, 0, i);
+        if (tensor_present(&args->low))
+            w = reference_joined(w, reference_load(&args->low, 0, i));
+        w -= lr * args->weight_decay * w;
+        w -= lr * args->adjustment * reference_load(&args->update, 0, i);
+        if (tensor_present(&args->low)) {
+            reference_store(&args->low, 0, i, reference_low((float)w));
+            w = reference_high((float)w);
+        }
+        reference_store(&args->weight, 0, i, w);
+    }
+}

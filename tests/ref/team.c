@@ -32,23 +32,25 @@ const char *team_text(int ranks, const struct layout *l, const struct form *f)
 {
     static const char *const levels[] = {"none", "optimizer", "gradients", "full"};
     static const char *const methods[] = {"auto", "gather", "heads", "ring"};
-    static const char *const kinds[] = {"Llama", "tied Llama", "ESM-2", "AMPLIFY", "Qwen", "Mixtral"};
+    static const char *const kinds[] = {"Llama", "tied Llama", "ESM-2", "AMPLIFY",
+                                        "Qwen",  "Mistral",    "ESM C", "Mixtral"};
     static char text[300];
-    snprintf(
-        text, sizeof text,
-        "%d ranks: %d stages of %d, %d to a layer%s, %d to a row by %s, %d to a state, %s%s%s%s; %s, %s%s, %d "
-        "micro-batches, %s, "
-        "recipe %d, "
-        "recompute %d, %d slots%s%s%s%s%s%s",
-        ranks, l->stages, l->chunks, layout_tensor(l), l->whole_rows ? " with whole rows" : "", l->context,
-        methods[l->method], l->shard, levels[l->sharding.level], l->sharding.whole_gradients ? ", whole gradients" : "",
-        l->near > 0             ? ", bf16 sums by nodes"
-        : l->sharding.bf16_sums ? ", bf16 sums"
-                                : "",
-        l->sharding.no_masters ? ", no masters" : "", kinds[f->kind], f->gathers ? "gathered, " : "",
-        f->packed ? "packed" : "padded", f->micro_batches, dtype_name(f->compute), f->recipe, (int)f->recompute,
-        f->slots, f->split_backward ? ", split" : "", f->replays ? ", replayed" : "", f->poisoned ? ", poisoned" : "",
-        f->offloaded ? ", offloaded" : "", f->frozen ? ", frozen" : "", f->adapted ? ", adapted" : "");
+    snprintf(text, sizeof text,
+             "%d ranks: %d stages of %d, %d to a layer%s, %d to a row by %s, %d to a state, %s%s%s%s; %s, %s%s, %d "
+             "micro-batches, %s, "
+             "recipe %d, "
+             "recompute %d, %d slots%s%s%s%s%s%s%s",
+             ranks, l->stages, l->chunks, layout_tensor(l), l->whole_rows ? " with whole rows" : "", l->context,
+             methods[l->method], l->shard, levels[l->sharding.level],
+             l->sharding.whole_gradients ? ", whole gradients" : "",
+             l->near > 0             ? ", bf16 sums by nodes"
+             : l->sharding.bf16_sums ? ", bf16 sums"
+                                     : "",
+             l->sharding.no_masters ? ", no masters" : "", kinds[f->kind], f->gathers ? "gathered, " : "",
+             f->packed ? "packed" : "padded", f->micro_batches, dtype_name(f->compute), f->recipe, (int)f->recompute,
+             f->slots, f->split_backward ? ", split" : "", f->replays ? ", replayed" : "",
+             f->poisoned ? ", poisoned" : "", f->offloaded ? ", offloaded" : "", f->frozen ? ", frozen" : "",
+             f->adapted ? ", adapted" : "", f->muon ? ", Muon" : "");
     return text;
 }
 
@@ -112,6 +114,7 @@ static void copy_row(struct batch *batch, int64_t to, const struct batch *global
     memcpy(batch->labels + here, global->labels + there, (size_t)n * sizeof *batch->labels);
     memcpy(batch->positions + here, global->positions + there, (size_t)n * sizeof *batch->positions);
     memcpy(batch->scale + here, global->scale + there, (size_t)n * sizeof *batch->scale);
+    memcpy(batch->dropout_keys + here, global->dropout_keys + there, (size_t)n * sizeof *batch->dropout_keys);
     for (int64_t t = 0; t < n; t++)
         batch->valid += batch->labels[here + t] >= 0;
     for (int64_t s = 0; s < batch->max_segments; s++) {
@@ -164,10 +167,11 @@ struct model_settings team_settings(const struct layout *layout, const struct fo
     settings.context = (struct context_parallel){.ranks = layout->context, .method = layout->method};
     settings.tensor =
         (struct tensor_parallel){.ranks = layout_tensor(layout), .sequence = layout->tensor > 1 && !layout->whole_rows};
+    settings.muon = form->muon;
     settings.tied = settings.tied && !form->gathers && !form->frozen;
     settings.freeze = form->frozen ? DECK_FREEZE_TRUNK : DECK_FREEZE_NONE;
     if (form->adapted) {
-        settings.lora = (struct lora_settings){.rank = 4, .alpha = 6};
+        settings.lora = (struct lora_settings){.rank = 4, .alpha = 6, .dropout = form->dropout};
         if (lora_read_targets(&settings.lora, settings.family, "all-linear") != ERROR_NONE)
             error_fatal("%s", error_message());
     }

@@ -41,8 +41,10 @@ struct form {
     bool poisoned;      /* unused memory is NaN (ref/poison.h) */
     bool offloaded;     /* kept activations of layers are offloaded to host memory */
     int64_t mlp_tokens; /* tokens of a slice of the MLP; 0: all */
+    bool muon;          /* the optimizer of the blocks' matrices is Muon */
     bool frozen;        /* the trunk is not trained, and the head not tied */
     bool adapted;       /* LoRA on all linear layers of the blocks, with random initial matrices */
+    double dropout;     /* of adapted */
     bool all_rows;      /* the head of a masked model computes all rows; false: those of labelled tokens */
 };
 

@@ -12,7 +12,8 @@ struct model_settings toy_settings(enum toy_kind kind)
 {
     static const struct family *const of[] = {
         [TOY_LLAMA] = &family_llama,     [TOY_LLAMA_TIED] = &family_llama, [TOY_ESM2] = &family_esm2,
-        [TOY_AMPLIFY] = &family_amplify, [TOY_QWEN] = &family_qwen3,       [TOY_MIXTRAL] = &family_mixtral,
+        [TOY_AMPLIFY] = &family_amplify, [TOY_QWEN] = &family_qwen3,       [TOY_MISTRAL] = &family_mistral,
+        [TOY_ESMC] = &family_esmc,       [TOY_MIXTRAL] = &family_mixtral,
     };
     return (struct model_settings){.family = of[kind],
                                    .layers = 3,
@@ -22,6 +23,8 @@ struct model_settings toy_settings(enum toy_kind kind)
                                    .kv_heads = of[kind]->causal ? 2 : 4,
                                    .head_dim = 8,
                                    .vocabulary = 40,
+                                   .sliding_window = kind == TOY_MISTRAL ? 7 : 0,
+                                   .max_window_layers = kind == TOY_MISTRAL ? 1 : 0,
                                    .experts = kind == TOY_MIXTRAL ? 4 : 0,
                                    .experts_per_token = kind == TOY_MIXTRAL ? 2 : 0,
                                    .router_aux_loss_coef = kind == TOY_MIXTRAL ? 0.5 : 0,
@@ -59,6 +62,7 @@ void toy_batch(struct batch *batch, int64_t rows, int64_t row_tokens, uint64_t k
     for (int64_t t = 0; t < rows * row_tokens; t++) {
         double u = random_uniform(&factors, (uint64_t)t);
         batch->scale[t] = u < 0.2 ? 0 : (float)(0.25 + 1.25 * u);
+        batch->dropout_keys[t] = (int32_t)(uint32_t)random_bits(&factors, (uint64_t)t);
     }
     for (int64_t r = 0; r < rows; r++) {
         int64_t segments = 1 + r % 3, at = r * row_tokens, room = row_tokens / segments;
@@ -101,6 +105,7 @@ struct toy_options toy_options(struct executor *executor)
     return (struct toy_options){.settings = toy_settings(TOY_LLAMA),
                                 .executor = executor,
                                 .compute = DTYPE_F32,
+                                .muon = {1, 0.95, true, 5, DECK_ADJUST_MATCH_RMS_ADAMW},
                                 .slots = 1,
                                 .recompute = DECK_RECOMPUTE_NONE,
                                 .rows = 2,
@@ -130,7 +135,7 @@ void toy_create(struct toy *toy, const struct toy_options *o)
                                                   .rows = o->rows,
                                                   .row_tokens = o->row_tokens,
                                                   .max_segments = o->max_segments},
-                                       .optimizer = {0.9, 0.95, 1e-8, 0.1, 1.0, o->settings.decoupled},
+                                       .optimizer = {0.9, 0.95, 1e-8, 0.1, 1.0, o->settings.decoupled, o->muon},
                                        .sharding = o->sharding,
                                        .replays = o->replays,
                                        .class_weights = o->class_weights,

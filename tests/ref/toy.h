@@ -6,9 +6,20 @@
 #include "deck/fields.h"
 #include "engine/engine.h"
 
-/* Returns a model of 3 layers, hidden 32, vocabulary 40; the Llamas, the Qwen and the Mixtral have grouped-query
- * attention, the Qwen has all biases and norms of q and k, and the Mixtral 2 of 4 experts for each token. */
-enum toy_kind { TOY_LLAMA, TOY_LLAMA_TIED, TOY_ESM2, TOY_AMPLIFY, TOY_QWEN, TOY_MIXTRAL, TOY_KINDS };
+/* Returns a model of 3 layers, hidden 32, vocabulary 40; causal ones have grouped-query attention, the
+ * Qwen all biases and norms of q and k, the Mistral a sliding window in all layers but the first, the
+ * Mixtral 2 of 4 experts for each token. */
+enum toy_kind {
+    TOY_LLAMA,
+    TOY_LLAMA_TIED,
+    TOY_ESM2,
+    TOY_AMPLIFY,
+    TOY_QWEN,
+    TOY_MISTRAL,
+    TOY_ESMC,
+    TOY_MIXTRAL,
+    TOY_KINDS
+};
 struct model_settings toy_settings(enum toy_kind kind);
 
 /* Returns a recipe (enum deck_recipe) for all linear layers of a toy model, with histories of 4 steps. */
@@ -44,6 +55,7 @@ struct toy_options {
     int64_t head_tokens;                                  /* 0 = all */
     void (*place)(struct model *model, const void *self); /* NULL: parameters are whole */
     const void *self;                                     /* of place */
+    struct muon_settings muon;                            /* of a model with Muon */
     struct comm *tensor;                                  /* as in struct engine_settings, as class_weights */
     const float *class_weights;
 };
