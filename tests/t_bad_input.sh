@@ -233,6 +233,9 @@ a width that heads do not divide | train deck.cfg model.hidden=33           | 2 
 a window of masked models        | train deck.cfg model.objective=masked model.sliding_window=8 | 2 | model.sliding_window = 8: needs a causal model
 a window and a ring              | train deck.cfg model.sliding_window=8 parallel.context=2 parallel.context_method=ring | 2 | parallel.context_method = "ring": not with model.sliding_window = 8
 a window below 0                 | train deck.cfg model.sliding_window=-2     | 2 | model.sliding_window = -2: must be
+experts beyond the family        | train deck.cfg model.num_local_experts=8 | 2 | model.num_local_experts = 8: models of family llama have no experts
+experts of tensor ranks          | plan deck.cfg model.family=mixtral parallel.tensor=2 --ranks 2 | 2 | key parallel.tensor = 2: not with experts
+experts in slices of the MLP     | train deck.cfg model.family=mixtral memory.mlp_tokens=64 | 2 | key memory.mlp_tokens = 64: not with experts
 biases beyond the family's       | train deck.cfg model.family=qwen2 model.mlp_bias=true | 2 | model.mlp_bias = true: not with model.family = "qwen2"
 a vocabulary too small          | train deck.cfg model.vocabulary=100       | 2 | model.vocabulary = 100
 row not a multiple of 16        | train deck.cfg data.row_tokens=65         | 2 | data.row_tokens = 65

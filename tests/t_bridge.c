@@ -261,6 +261,15 @@ static const struct config_case config_cases[] = {
     {"ntv2_tiny", "{\"model_type\": \"esm\"}", NULL},
     {"ntv2_tiny", "{\"model_type\": \"other\"}", "key model_type = \"other\""},
     {"ntv2_tiny", "{\"token_dropout\": true}", "key token_dropout = true"},
+    {"mixtral_tiny", "{\"router_jitter_noise\": 0.1}",
+     "key router_jitter_noise = 0.1: is not supported; allowed: 0.0 or 0"},
+    {"mixtral_tiny", "{\"router_jitter_noise\": 0}", NULL},
+    {"mixtral_tiny", "{\"sliding_window\": 64}", "key sliding_window = 64: is not supported; allowed: null"},
+    {"mixtral_tiny", "{\"num_experts_per_tok\": 6}",
+     "key model.num_experts_per_tok = 6: must be from 1 to model.num_local_experts = 5"},
+    {"mixtral_tiny", "{\"num_local_experts\": 257}", "key model.num_local_experts = 257"},
+    {"mixtral_tiny", "{\"router_aux_loss_coef\": -1}", "key router_aux_loss_coef = -1: must be a number of at least 0"},
+    {"mixtral_tiny", "{\"router_aux_loss_coef\": 0}", NULL},
     {"esm2_tiny", "{\"position_embedding_type\": \"absolute\"}",
      "key position_embedding_type = \"absolute\": is not supported; allowed: \"rotary\""},
     {"esm2_tiny", "{\"position_embedding_type\": null}", "key position_embedding_type = null"},
@@ -826,6 +835,7 @@ int main(void)
     test_round_trip("esmc_tiny", false, EXPORT_SHARD_BYTES, NULL, 0);
     test_round_trip("ntv2_tiny", false, EXPORT_SHARD_BYTES, NULL, 0);
     test_round_trip("mistral_tiny", true, EXPORT_SHARD_BYTES, NULL, 0);
+    test_round_trip("mixtral_tiny", true, EXPORT_SHARD_BYTES, NULL, 0);
     test_made_up();
     test_tables();
     test_old_spelling();

@@ -106,7 +106,8 @@ static void test_step_flops(enum toy_kind kind)
         all += by_op[op];
     /* op_flops counts half of S^2 where attention is causal */
     bool causal = options.settings.family->causal;
-    double products = by_op[OP_GEMM], attention = 3 * (causal ? 2 : 1) * by_op[OP_ATTENTION_FORWARD];
+    double products = by_op[OP_GEMM] + by_op[OP_EXPERT_GEMM] + by_op[OP_EXPERT_GRADIENT],
+           attention = 3 * (causal ? 2 : 1) * by_op[OP_ATTENTION_FORWARD];
     CHECK(products > 0 && attention > 0);
     CHECK(all == (double)plan_log_cost(plan_log_all(log)).flops);
     CHECK(2 * by_op[OP_ATTENTION_BACKWARD] == 5 * by_op[OP_ATTENTION_FORWARD]);

@@ -30,6 +30,7 @@ static const char *const cases[] = {"llama_gqa_padded",
                                     "qwen3_yarn_padded",
                                     "llama_linear_packed",
                                     "mistral_packed",
+                                    "mixtral_packed",
                                     "esm2_padded",
                                     "esm2_packed",
                                     "esm2_tanh",
@@ -74,6 +75,9 @@ enum mutation {
     NO_HEAD_GAIN,
     NO_PROJECTION_GAIN,
     NO_STREAM_FACTOR,
+    NO_EXPERT_WEIGHT,
+    NO_AUXILIARY,
+    NO_ROUTER_GRADIENT,
     GELU_FORM,
     HEAD_GELU_FORM,
     NO_TOKEN_DROPOUT,
@@ -104,6 +108,9 @@ static const char *const mutation_names[MUTATIONS] = {"none",
                                                       "gains of q and k left out",
                                                       "gains of projections left out",
                                                       "factor of the stream left out",
+                                                      "experts' weights left out",
+                                                      "auxiliary loss left out",
+                                                      "router not trained",
                                                       "GELU's other form",
                                                       "GELU in the head",
                                                       "token dropout left out",
@@ -164,11 +171,13 @@ static void mutate(struct wrapper *wrapper, struct stream *stream, enum op op, c
         struct head_norm_forward_args head_norm;
         struct layernorm_forward_args layernorm;
         struct attention_forward_args attention;
+        struct route_backward_args route_backward;
+        struct combine_forward_args combine;
         struct gelu_forward_args gelu;
         struct gelu_backward_args gelu_backward;
         struct dropout_args dropout;
     } a;
-    static const float zeros[256];
+    static const float zeros[2048];
     if (op_info(op)->args_bytes > sizeof a) {
         wrapper_pass(wrapper, stream, op, args);
         return;
@@ -194,6 +203,12 @@ static void mutate(struct wrapper *wrapper, struct stream *stream, enum op op, c
         a.head_norm.eps *= 2;
     if (op == OP_HEAD_NORM_FORWARD && mutation == NO_HEAD_GAIN) /* 0 and one_plus */
         a.head_norm.one_plus = true, a.head_norm.weight.data = (void *)zeros;
+    if (op == OP_COMBINE_FORWARD && mutation == NO_EXPERT_WEIGHT)
+        a.combine.weights = (struct tensor){0};
+    if (op == OP_ROUTE_BACKWARD && mutation == NO_AUXILIARY)
+        a.route_backward.load = a.route_backward.labels = (struct tensor){0};
+    if (op == OP_ROUTE_BACKWARD && mutation == NO_ROUTER_GRADIENT) /* of equal gradients of weights */
+        a.route_backward.d_weights.data = (void *)zeros;
     if (op == OP_LAYERNORM_FORWARD && mutation == NORM_EPS)
         a.layernorm.eps *= 2;
     /* queries and keys are columns of wider rows */
@@ -436,6 +451,10 @@ static bool applies(const struct golden *g, enum mutation mutation)
         return family->whole_qk_norm;
     case NO_STREAM_FACTOR:
         return family->scaled_residual;
+    case NO_EXPERT_WEIGHT:
+    case NO_AUXILIARY:
+    case NO_ROUTER_GRADIENT:
+        return family->experts > 0;
     case GELU_FORM:
         return family->gelu;
     case HEAD_GELU_FORM:

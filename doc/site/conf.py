@@ -35,6 +35,7 @@ tutorial_cluster
 
 models
 families
+experts
 objectives
 embed
 score

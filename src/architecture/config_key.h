@@ -20,6 +20,7 @@ enum config_kind {
     CONFIG_SIZE,        /* a positive whole number: an int64_t of the deck */
     CONFIG_REAL,        /* a positive number: a double of the deck */
     CONFIG_COPY,        /* as CONFIG_REAL, but import ignores the key, because another row reads this number */
+    CONFIG_WEIGHT,      /* a number of 0 or more: a double of the deck */
     CONFIG_FLAG,        /* a bool of the deck */
     CONFIG_GATED,       /* model.ffn is two thirds of this number, rounded up to a multiple of `multiple` */
     CONFIG_TIED,        /* model.tied; a missing key means the family's default */

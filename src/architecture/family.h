@@ -20,6 +20,7 @@ struct family_names {
     const char *q, *k, *v, *o;
     const char *gate, *up; /* gate NULL: up has all rows, with SwiGLU the gate's first */
     const char *down;
+    const char *router;          /* of a mixture of experts; gate, up and down then have %d for the expert */
     const char *norm1, *norm2;   /* norms before attention and before the MLP */
     const char *q_norm, *k_norm; /* norms of q and k (QK norm) */
     const char *final_norm;
@@ -125,6 +126,7 @@ struct family {
     bool tied;          /* the decoder is the embedding's matrix, unless settings say otherwise */
     int64_t zero_row;   /* row of the embedding that is initially zero; -1 = none */
     int64_t padding;    /* token that adds nothing to the embedding's gradient; -1 = none */
+    int64_t experts, experts_per_token; /* of a mixture of experts, unless settings say otherwise; 0: an MLP */
     const struct model_preset *presets;
     const struct preset_window *windows; /* of the presets that have one */
 

@@ -8,6 +8,8 @@
 const char *lora_module(const struct family *family, enum lora_target target)
 {
     const struct family_names *n = &family->names;
+    if (family->experts > 0 && target >= LORA_GATE)
+        return NULL; /* experts are not linear layers of the class */
     const char *const names[LORA_TARGETS] = {n->q, n->k, n->v, n->o, n->gate, n->up, n->down};
     return names[target];
 }

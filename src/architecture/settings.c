@@ -1,5 +1,6 @@
 #include "architecture/settings.h"
 #include "base/error.h"
+#include "core/op.h"
 
 #include <math.h>
 
@@ -27,6 +28,23 @@ static int check_task(const struct model_settings *s)
     return ERROR_NONE;
 }
 
+static int check_experts(const struct model_settings *s)
+{
+    const bool mixture = s->family->experts > 0;
+    if (s->experts > 0 && !mixture)
+        return error_user("key model.num_local_experts = %lld: models of family %s have no experts",
+                          (long long)s->experts, s->family->name);
+    if (!mixture)
+        return ERROR_NONE;
+    if (s->experts < 1 || s->experts > EXPERTS_MOST)
+        return error_user("key model.num_local_experts = %lld: must be from 1 to %d for family %s",
+                          (long long)s->experts, EXPERTS_MOST, s->family->name);
+    if (s->experts_per_token < 1 || s->experts_per_token > s->experts)
+        return error_user("key model.num_experts_per_tok = %lld: must be from 1 to model.num_local_experts = %lld",
+                          (long long)s->experts_per_token, (long long)s->experts);
+    return ERROR_NONE;
+}
+
 int model_settings_check_sizes(const struct model_settings *s)
 {
     const struct {
@@ -39,6 +57,8 @@ int model_settings_check_sizes(const struct model_settings *s)
             return error_user("key model.%s: not set, and neither model.preset nor data.train determines it; set it",
                               sizes[i].key);
     int code = check_task(s);
+    if (code == ERROR_NONE)
+        code = check_experts(s);
     if (code != ERROR_NONE)
         return code;
     double parameters = model_matrix_elements(s) + (double)s->vocabulary * (double)s->hidden;
@@ -79,6 +99,8 @@ int model_kv_replicas(const struct model_settings *s)
 int tensor_parallel_check(const struct model_settings *s, const char *name)
 {
     const int ranks = tensor_ranks(&s->tensor);
+    if (s->experts > 0 && ranks > 1)
+        return error_user("%s = %d: not with experts (model.num_local_experts); use parallel.shard", name, ranks);
     if (s->heads % ranks != 0)
         return error_user("%s = %d: must divide model.heads, %lld", name, ranks, (long long)s->heads);
     if (s->kv_heads % ranks != 0 && ranks % s->kv_heads != 0)
@@ -154,7 +176,8 @@ bool model_has_bias(const struct model_settings *s, int linear)
 static int64_t block_matrix_count(const struct model_settings *s)
 {
     const int64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
-    return s->hidden * (q + 2 * kv) + q * s->hidden + (s->family->gelu ? 2 : 3) * s->hidden * s->ffn;
+    const int64_t mlp = MAX(s->experts, 1) * (s->family->gelu ? 2 : 3) * s->hidden * s->ffn;
+    return s->hidden * (q + 2 * kv) + q * s->hidden + mlp + s->experts * s->hidden; /* with the router */
 }
 
 int64_t model_muon_count(const struct model_settings *s)
@@ -213,5 +236,7 @@ double model_matrix_elements(const struct model_settings *s)
     const struct family *family = s->family;
     double q = (double)s->heads * (double)s->head_dim, kv = (double)s->kv_heads * (double)s->head_dim;
     double hidden = (double)s->hidden, mlp = (family->gelu ? 2 : 3) * hidden * (double)s->ffn;
+    if (s->experts > 0)
+        mlp = (double)s->experts_per_token * mlp + (double)s->experts * hidden;
     return (double)s->layers * (hidden * (q + 2 * kv) + q * hidden + mlp) + model_head_elements(s);
 }

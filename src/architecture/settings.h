@@ -70,8 +70,11 @@ struct model_settings {
         int64_t id; /* -1: none */
     } pad;          /* the padding token of the data's tokenizer; not given: the family's tokenizer is used */
     int64_t layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary;
-    int64_t sliding_window;    /* of attention (see model_window); 0: none; causal models only */
-    int64_t max_window_layers; /* the first layers, which have no window */
+    int64_t sliding_window;      /* of attention (see model_window); 0: none; causal models only */
+    int64_t max_window_layers;   /* the first layers, which have no window */
+    int64_t experts;             /* of each block, each an MLP of width ffn (model/experts.h); 0: an MLP */
+    int64_t experts_per_token;   /* that the router chooses; 0 without experts */
+    double router_aux_loss_coef; /* weight of the auxiliary loss that balances the experts' load; 0: none */
     struct task_settings task;
     bool tied;                /* the head's matrix is the embedding's; not with a task head */
     bool attention_bias;      /* biases of q, k, v and o, in addition to the family's */
@@ -214,8 +217,8 @@ int64_t model_muon_count(const struct model_settings *settings);
 /* Returns the elements of all parameters that are not frozen, adapters included. */
 int64_t model_trained_count(const struct model_settings *settings);
 
-/* Returns the elements of the matrices that each token is multiplied with: all but the embedding as a table, and the
- * head of sequences. */
+/* Returns the elements of the matrices that each token is multiplied with: all but the embedding as a table, the head
+ * of sequences, and experts that are not the token's. */
 double model_matrix_elements(const struct model_settings *settings);
 /* As model_matrix_elements, of the head only. */
 double model_head_elements(const struct model_settings *settings);

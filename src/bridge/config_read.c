@@ -249,6 +249,16 @@ static int read_number(const struct config_source *s, const struct config_key *r
     return value == NULL ? ERROR_NONE : read_real(s, "", row->key, value, to);
 }
 
+static int read_weight(const struct config_source *s, const struct config_key *row, struct deck *deck)
+{
+    const json_t *value = value_of(s->root, row->key);
+    double *to = (double *)((char *)deck + row->offset);
+    *to = value == NULL ? row->number : json_number_value(value);
+    if (value != NULL && (!json_is_number(value) || !(*to >= 0)))
+        return refuse(s, "", row->key, value, "must be a number of at least 0");
+    return ERROR_NONE;
+}
+
 static int read_gated(const struct config_source *s, const struct config_key *row, struct deck *deck)
 {
     const json_t *value = value_of(s->root, row->key);
@@ -507,6 +517,8 @@ static int read_key(const struct config_source *s, const struct config_key *row,
     case CONFIG_SIZE:
     case CONFIG_REAL:
         return read_number(s, row, deck);
+    case CONFIG_WEIGHT:
+        return read_weight(s, row, deck);
     case CONFIG_FLAG:
         return read_bool(s, row->key, row->number != 0, (bool *)((char *)deck + row->offset));
     case CONFIG_GATED:

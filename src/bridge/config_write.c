@@ -221,6 +221,7 @@ static json_t *value_for(const struct config_target *t, const struct config_key 
     case CONFIG_SIZE:
         return json_integer(*(const int64_t *)field);
     case CONFIG_REAL:
+    case CONFIG_WEIGHT:
     case CONFIG_COPY:
         return json_real(*(const double *)field);
     case CONFIG_FLAG:

@@ -34,8 +34,8 @@ const struct command command_import = {
     .arguments = "FOLDER",
     .summary = "import a Hugging Face folder as a checkpoint",
     .help =
-        "Reads config.json and model.safetensors, or shards with their index, of a Llama, Qwen, Mistral, ESM-2,\n"
-        "ESM C or AMPLIFY, in the dialect of Hugging Face or of BioNeMo's recipes (TransformerEngine), as the\n"
+        "Reads config.json and model.safetensors, or shards with their index, of a Llama, Qwen, Mistral, Mixtral,\n"
+        "ESM-2, ESM C or AMPLIFY, in the dialect of Hugging Face or of BioNeMo's recipes (TransformerEngine), as the\n"
         "names of the tensors tell. Writes a checkpoint that eval, generate, embed, export and inspect read, and\n"
         "from which model.initialise_from starts a training. Weights may be fp32, bf16 or fp16; tensors that are\n"
         "not trained (ESM-2's contact head) are carried along. A Llama's text tokenizer (tokenizer.json or\n"

@@ -18,6 +18,8 @@ struct deck {
         int64_t sliding_window, max_window_layers;
         int tied; /* enum deck_tied */
         bool attention_bias, mlp_bias;
+        int64_t num_local_experts, num_experts_per_tok;
+        double router_aux_loss_coef;
         int head; /* enum deck_head */
         int64_t num_labels;
         int problem_type; /* enum deck_problem */

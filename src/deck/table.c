@@ -33,8 +33,8 @@ const struct deck_row deck_table[] = {
      .doc =
          "Form of the blocks and the head. \"preset\" is the preset's family, or \"llama\" without a preset. \"qwen2\" "
          "(also Qwen 2.5) is a Llama with biases of q, k and v, \"qwen3\" one with norms of q and k (QK norm), "
-         "\"mistral\" one with a sliding window (model.sliding_window); \"esmc\" is ESM C, \"ntv2\" the "
-         "Nucleotide Transformer v2."},
+         "\"mistral\" one with a sliding window (model.sliding_window), \"mixtral\" one with a mixture of "
+         "experts in place of each MLP; \"esmc\" is ESM C, \"ntv2\" the Nucleotide Transformer v2."},
     {CHOICE(model.objective, DECK_OBJECTIVE_FAMILY, "family", "causal", "masked"), .restart = RESTART_MODEL,
      .doc =
          "\"causal\": a token sees earlier tokens, and the model predicts the next one. \"masked\": a token sees all, "
@@ -78,6 +78,13 @@ const struct deck_row deck_table[] = {
      .doc = "\"llama\" and \"qwen3\": the linear layers of attention (q, k, v and o) have biases."},
     {BOOL(model.mlp_bias, false), .restart = RESTART_TENSORS,
      .doc = "\"llama\": the linear layers of the MLP have biases."},
+    {INT(model.num_local_experts, 0, 0, 256), .restart = RESTART_TENSORS,
+     .doc = "\"mixtral\": experts of each block, each an MLP of width model.ffn; 0 means 8."},
+    {INT(model.num_experts_per_tok, 0, 0, 256), .restart = RESTART_MODEL,
+     .doc = "\"mixtral\": experts that the router chooses for each token; 0 means 2."},
+    {REAL(model.router_aux_loss_coef, 0.001, 0, 1e6), .restart = RESTART_LOGGED,
+     .doc = "\"mixtral\": weight of the auxiliary loss that balances the load of the experts; 0 turns it off. It is "
+            "added in training, and the reported loss is without it. Mixtral 8x7B was published with 0.02."},
     {CHOICE(model.head, DECK_HEAD_LM, "lm", "sequence", "token"), .restart = RESTART_TENSORS,
      .doc =
          "What the model's last layers compute. \"lm\": tokens, as in pretraining. \"sequence\": a class or numbers "

@@ -55,6 +55,7 @@ void engine_create_batches(struct engine *e)
     e->batches = memory_allocate((int64_t)sizeof *e->batches * slots);
     for (int s = 0; s < slots; s++) {
         struct batch_tensors *b = &e->batches[s];
+        b->row_tokens = m->row_tokens / split;
         b->tokens = batch_tensor(&e->budget, tokens, DTYPE_I32);
         b->labels = batch_tensor(&e->budget, tokens, DTYPE_I32);
         b->positions = batch_tensor(&e->budget, tokens, DTYPE_I32);

@@ -11,6 +11,8 @@ static const struct tensor absent;
 static const struct norm norm1 = {BLOCK_NORM1, BLOCK_NORM1_BIAS, BLOCK_RSTD1, BLOCK_MEAN1, true, NORM_BLOCK};
 static const struct norm norm2 = {BLOCK_NORM2, BLOCK_NORM2_BIAS, BLOCK_RSTD2, BLOCK_MEAN2, true, NORM_BLOCK};
 
+static const struct expert_ids experts = {BLOCK_ROUTER, BLOCK_UP, BLOCK_DOWN, BLOCK_EXPERTS};
+
 static const struct head_norm head_norm = {BLOCK_Q_NORM, BLOCK_K_NORM, BLOCK_Q_RSTD,   BLOCK_K_RSTD,
                                            BLOCK_Q_MEAN, BLOCK_K_MEAN, BLOCK_GATHERING};
 
@@ -228,6 +230,14 @@ static void sliced_backward(struct execution *e, const struct unit *unit, struct
 
 /* -- The MLP ------------------------------------------------------------------------------------------------------ */
 
+static void experts_part(struct execution *e, const struct unit *unit)
+{
+    const struct tensor middle = unit_tensor(e, unit, BLOCK_MIDDLE), normed = unit_tensor(e, unit, BLOCK_NORMED2);
+    if (execution_wants(e, BLOCK_NORMED2))
+        norm_forward(e, unit, &norm2, middle, normed);
+    experts_forward(e, unit, &experts, normed, middle, unit_tensor(e, unit, UNIT_OUTPUT));
+}
+
 static void mlp_part(struct execution *e, struct unit *unit)
 {
     struct linear up_linear = linear_of(unit, BLOCK_UP), down_linear = linear_of(unit, BLOCK_DOWN);
@@ -254,7 +264,10 @@ static void mlp_part(struct execution *e, struct unit *unit)
 static void block_forward(struct execution *e, struct unit *unit, struct tensor input)
 {
     attention_part(e, unit, input);
-    mlp_part(e, unit);
+    if (experts_present(unit))
+        experts_part(e, unit);
+    else
+        mlp_part(e, unit);
 }
 
 /* Copies or adds `sum`, the sum of dy over tokens, to the bias gradient, unless linear_backward computes it. */
@@ -300,7 +313,9 @@ static void mlp_part_backward(struct execution *e, struct unit *unit, struct ten
 
     down_linear.summed = tensor_present(&e->output_gradient_sum);
     take_sum(e, unit, &down_linear, e->output_gradient_sum);
-    if (block_is_sliced(unit))
+    if (experts_present(unit))
+        experts_backward(e, unit, &experts, unit_tensor(e, unit, BLOCK_NORMED2), dy, d_normed);
+    else if (block_is_sliced(unit))
         sliced_backward(e, unit, dy, d_normed);
     else
         mlp_backward(e, unit, dy, d_normed, pending);
@@ -353,9 +368,15 @@ static void block_backward(struct execution *e, struct unit *unit, struct tensor
     linear_finish(e, unit, &pending);
 }
 
+/* Returns the number of the block's linear layers; with experts those of attention alone. */
+static int linear_count(const struct unit *unit)
+{
+    return experts_present(unit) ? LINEAR_UP : LINEAR_COUNT;
+}
+
 static void block_quantize_weights(const struct execution *e, struct unit *unit, bool all)
 {
-    for (int weight = BLOCK_QKV; weight <= BLOCK_DOWN; weight++) {
+    for (int weight = 0; weight < linear_count(unit); weight++) {
         struct linear linear = linear_of(unit, (enum block_weight)weight);
         linear_quantize_weight(e, unit, &linear, all);
     }
@@ -367,7 +388,7 @@ static const struct unit_class block_class = {
 bool block_is_sliced(const struct unit *unit)
 {
     const int64_t tokens = unit->settings->mlp_tokens;
-    return unit->class == &block_class && tokens > 0 && tokens < unit->tokens;
+    return unit->class == &block_class && !experts_present(unit) && tokens > 0 && tokens < unit->tokens;
 }
 
 /* A parameter of a linear layer's weight. */
@@ -526,6 +547,13 @@ static void declare_head_norm(struct unit *unit)
     head_norm_declare(unit, &head_norm, layer);
 }
 
+static void declare_experts(struct unit *unit)
+{
+    char layer[64];
+    snprintf(layer, sizeof layer, unit_family(unit)->names.layer, unit->layer);
+    experts_declare_weights(unit, &experts, layer);
+}
+
 static void declare_weights(struct unit *unit, struct unit *adapters)
 {
     const struct model_settings *s = unit->settings;
@@ -549,12 +577,14 @@ static void declare_weights(struct unit *unit, struct unit *adapters)
                    {BLOCK_O, q, o, 1},
                    {BLOCK_UP, s->hidden, gate_up, 2},
                    {BLOCK_DOWN, s->ffn, down, 1}};
-    for (int i = 0; i < LINEAR_COUNT; i++)
+    for (int i = 0; i < linear_count(unit); i++)
         declare_linear(unit, linears[i].id, linears[i].inputs, linears[i].parts, linears[i].count);
+    if (experts_present(unit))
+        declare_experts(unit);
     declare_norm(unit, &norm1, names->norm1);
     declare_norm(unit, &norm2, names->norm2);
     declare_head_norm(unit);
-    for (int i = 0; i < LINEAR_COUNT && adapters != NULL; i++)
+    for (int i = 0; i < linear_count(unit) && adapters != NULL; i++)
         declare_adapters(unit, adapters, linears[i].id, linears[i].inputs, linears[i].parts, linears[i].count);
     unit->decay[STORAGE_MATRIX] = s->decay_matrices;
     unit->decay[STORAGE_VECTOR] = s->decay_vectors;
@@ -567,13 +597,22 @@ void block_declare_sum(struct unit *unit)
         unit_declare_tensor(unit, UNIT_INPUT_GRADIENT_SUM, "sum of d input", 1, unit->settings->hidden, ROLE_STATISTIC);
 }
 
+static void declare_mlp(struct unit *unit)
+{
+    const struct model_settings *s = unit->settings;
+    const int64_t ffn = model_ffn(s), up = unit_family(unit)->gelu ? ffn : 2 * ffn;
+    const int64_t tokens = block_is_sliced(unit) ? s->mlp_tokens : UNIT_TOKENS;
+    unit_declare_tensor(unit, BLOCK_UP_OUT, "up", tokens, up, ROLE_VALUE);
+    unit_declare_tensor(unit, BLOCK_ACTIVATED, "activated", tokens, ffn, ROLE_VALUE);
+    unit_declare_tensor(unit, BLOCK_D_ACTIVATED, "d activated", tokens, ffn, ROLE_VALUE);
+    unit_declare_tensor(unit, BLOCK_D_UP, "d up", tokens, up, ROLE_VALUE);
+}
+
 void block_declare(struct unit *unit, struct unit *adapters)
 {
     const struct model_settings *s = unit->settings;
     const int64_t q = model_heads(s) * s->head_dim, fused = q + 2 * model_kv_heads(s) * s->head_dim;
-    const int64_t ffn = model_ffn(s), up = unit_family(unit)->gelu ? ffn : 2 * ffn;
     unit->class = &block_class;
-    const int64_t mlp = block_is_sliced(unit) ? s->mlp_tokens : UNIT_TOKENS;
     declare_weights(unit, adapters);
     const struct {
         int id;
@@ -588,16 +627,16 @@ void block_declare(struct unit *unit, struct unit *adapters)
         {BLOCK_ATTENTION, "attention", UNIT_TOKENS, q, ROLE_VALUE},
         {BLOCK_MIDDLE, "middle", UNIT_OWN_TOKENS, s->hidden, ROLE_VALUE},
         {BLOCK_NORMED2, "normed 2", UNIT_OWN_TOKENS, s->hidden, ROLE_VALUE},
-        {BLOCK_UP_OUT, "up", mlp, up, ROLE_VALUE},
-        {BLOCK_ACTIVATED, "activated", mlp, ffn, ROLE_VALUE},
-        {BLOCK_D_ACTIVATED, "d activated", mlp, ffn, ROLE_VALUE},
-        {BLOCK_D_UP, "d up", mlp, up, ROLE_VALUE},
         {BLOCK_D_NORMED2, "d normed 2", UNIT_OWN_TOKENS, s->hidden, ROLE_VALUE},
         {BLOCK_D_MIDDLE, "d middle", UNIT_OWN_TOKENS, s->hidden, ROLE_VALUE},
         {BLOCK_D_ATTENTION, "d attention", UNIT_TOKENS, q, ROLE_VALUE},
         {BLOCK_D_QKV, "d qkv", UNIT_TOKENS, fused, ROLE_VALUE},
         {BLOCK_D_NORMED1, "d normed 1", UNIT_OWN_TOKENS, s->hidden, ROLE_VALUE},
     };
+    if (experts_present(unit))
+        experts_declare_tensors(unit, &experts);
+    else
+        declare_mlp(unit);
     for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; i++)
         unit_declare_tensor(unit, tensors[i].id, tensors[i].name, tensors[i].rows, tensors[i].cols, tensors[i].role);
     if (head_norm_present(unit)) {
@@ -607,7 +646,7 @@ void block_declare(struct unit *unit, struct unit *adapters)
     if (unit->layer > 0)
         block_declare_sum(unit);
     attention_declare(unit, &attention_ids);
-    for (int weight = BLOCK_QKV; weight <= BLOCK_DOWN; weight++) {
+    for (int weight = 0; weight < linear_count(unit); weight++) {
         struct linear linear = linear_of(unit, (enum block_weight)weight);
         linear_declare(unit, &linear);
     }
@@ -642,6 +681,7 @@ struct id_set block_dropped_by(enum deck_recompute policy)
         id_set_add(&set, BLOCK_ATTENTION);
         id_set_add(&set, BLOCK_LSE);
     }
+    experts_drop(&set, &experts, policy);
     attention_drop(&set, &attention_ids, policy >= DECK_RECOMPUTE_QKV);
     /* gathered inputs: keeping the tokens of all ranks would undo sequence parallelism */
     id_set_add(&set, BLOCK_LINEARS + (int)BLOCK_QKV * LINEAR_TENSORS + LINEAR_GATHERED);

@@ -2,11 +2,13 @@
  *   middle = x + W_o attention(rope(head_norm(W_qkv norm(x))))
  *   y      = middle + W_down activation(W_up norm(middle))
  * Norm, head norm, activation, biases, the form of rope and whether attention is causal are the family's
- * (architecture/family.h). */
+ * (architecture/family.h). A mixture of experts may take the place of the MLP (model/experts.h). */
 #ifndef MODEL_BLOCK_H
 #define MODEL_BLOCK_H
 
 #include "model/attention.h"
+#include "model/experts.h"
+#include "model/projection_norm.h"
 #include "model/linear.h"
 
 enum block_weight {
@@ -21,6 +23,7 @@ enum block_weight {
     BLOCK_NORM2_BIAS,
     BLOCK_Q_NORM,
     BLOCK_K_NORM,
+    BLOCK_ROUTER,  /* with experts: BLOCK_UP and BLOCK_DOWN have the rows of all, one expert's after the other's */
     BLOCK_ADAPTERS /* A and B of the adapters of each linear layer, in their order; lent by another unit */
 };
 
@@ -57,13 +60,14 @@ enum block_tensor {
     BLOCK_D_NORMED1,
     BLOCK_LINEARS,                                                  /* LINEAR_COUNT times LINEAR_TENSORS ids */
     BLOCK_EXCHANGE = BLOCK_LINEARS + LINEAR_COUNT * LINEAR_TENSORS, /* ATTENTION_TENSORS ids */
-    BLOCK_GATHERING = BLOCK_EXCHANGE + ATTENTION_TENSORS            /* PROJECTION_NORM_TENSORS ids */
+    BLOCK_GATHERING = BLOCK_EXCHANGE + ATTENTION_TENSORS,           /* PROJECTION_NORM_TENSORS ids */
+    BLOCK_EXPERTS = BLOCK_GATHERING + PROJECTION_NORM_TENSORS       /* EXPERTS_TENSORS ids */
 };
 
 /* Returns whether the unit is a block that computes its MLP in slices of settings->mlp_tokens tokens: for very long
  * rows, since the activations between its GEMMs, up to 4 ffn numbers a token, then have memory for one slice only.
- * Backward computes them again, and adds each slice's weight gradients. Not with quantized GEMMs or tensor parallelism.
- */
+ * Backward computes them again, and adds each slice's weight gradients. Not with quantized GEMMs, tensor parallelism or
+ * experts. */
 bool block_is_sliced(const struct unit *unit);
 
 /* Fills a zeroed unit whose layer is set. adapters: the unit of the block's adapters (model/linear_adapter.h), whose
@@ -78,8 +82,8 @@ void block_declare_sum(struct unit *unit);
  *
  *    none        nothing
  *    activation  its output
- *    norms       both norms' outputs
- *    gate_up     its output
+ *    norms       both norms' outputs, and their rows in the order of experts
+ *    gate_up     its output, and the outputs of experts
  *    qkv         its output
  *    attention   its output and statistics
  *    full        the middle residual; only the block's input is kept */

@@ -155,6 +155,8 @@ int64_t unit_extent(const struct unit *unit, int64_t declared, int64_t tokens)
         return tokens * unit->settings->embedding_ranks;
     case UNIT_OWN_TOKENS:
         return own_tokens(unit, tokens);
+    case UNIT_PAIRS:
+        return tokens * unit->settings->experts_per_token;
     default:
         return declared;
     }

@@ -17,7 +17,8 @@ enum {
     UNIT_TOKEN_BLOCKS = -3,  /* the number of these blocks */
     UNIT_ROW_TOKENS = -4,    /* the tokens of all context-parallel ranks, which are whole rows */
     UNIT_ALL_TOKENS = -5,    /* UNIT_TOKENS of all ranks of execution->data (model/embedding.h) */
-    UNIT_OWN_TOKENS = -6     /* this rank's tokens between linear layers (model/sequence.h) */
+    UNIT_OWN_TOKENS = -6,    /* this rank's tokens between linear layers (model/sequence.h) */
+    UNIT_PAIRS = -7          /* the pairs of a token and one of its experts (model/experts.h) */
 };
 
 /* The content of a tensor determines its element type (execution_dtype): values in the compute type; statistics in

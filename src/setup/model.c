@@ -171,6 +171,10 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
         .tied = deck->model.tied == DECK_TIED_PRESET ? tied : deck->model.tied == DECK_TIED_YES,
         .attention_bias = deck->model.attention_bias,
         .mlp_bias = deck->model.mlp_bias,
+        .experts = pick_size(deck->model.num_local_experts, family->experts),
+        .experts_per_token =
+            family->experts > 0 ? pick_size(deck->model.num_experts_per_tok, family->experts_per_token) : 0,
+        .router_aux_loss_coef = family->experts > 0 ? deck->model.router_aux_loss_coef : 0,
         .task = model_task_from_deck(deck),
         .norm_zero_centered = deck->model.norm_zero_centered,
         .tanh_gelu = deck->model.gelu == DECK_GELU_TANH,
@@ -268,6 +272,9 @@ void model_settings_to_deck(const struct model_settings *s, struct deck *deck)
     deck->model.tied = s->tied ? DECK_TIED_YES : DECK_TIED_NO;
     deck->model.attention_bias = s->attention_bias;
     deck->model.mlp_bias = s->mlp_bias;
+    deck->model.num_local_experts = s->experts;
+    deck->model.num_experts_per_tok = s->experts_per_token;
+    deck->model.router_aux_loss_coef = s->router_aux_loss_coef;
     deck->model.head = (int)s->task.head;
     deck->model.num_labels = s->task.labels;
     deck->model.problem_type = (int)s->task.problem;

@@ -328,6 +328,17 @@ static int check_mlp_slices(const struct deck *deck)
                       (long long)deck->memory.mlp_tokens);
 }
 
+/* Experts compute all tokens at once. */
+static int check_experts(const struct deck *deck, const struct model_settings *settings)
+{
+    if (settings->experts == 0)
+        return ERROR_NONE;
+    if (deck->memory.mlp_tokens > 0)
+        return error_user("key memory.mlp_tokens = %lld: not with experts (model.num_local_experts)",
+                          (long long)deck->memory.mlp_tokens);
+    return ERROR_NONE;
+}
+
 /* Checks that the model has the metric that decides which validation is the best. */
 static int check_metric(const struct deck *deck, const struct task_settings *task)
 {
@@ -376,6 +387,8 @@ int settings_of_model(struct model_settings *settings, const struct deck *deck, 
     if (code != ERROR_NONE)
         return code;
     code = check_task(deck, settings);
+    if (code == ERROR_NONE)
+        code = check_experts(deck, settings);
     if (code == ERROR_NONE)
         code = check_metric(deck, &settings->task);
     if (code != ERROR_NONE)

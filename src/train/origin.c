@@ -105,6 +105,7 @@ static int check_sizes(const char *path, const struct model_settings *wanted, co
                  {"heads", wanted->heads, found->heads},
                  {"kv_heads", wanted->kv_heads, found->kv_heads},
                  {"head_dim", wanted->head_dim, found->head_dim},
+                 {"num_local_experts", wanted->experts, found->experts},
                  {"vocabulary", wanted->vocabulary, found->vocabulary}};
     if (wanted->family != found->family)
         return error_user("key model.initialise_from: %s has a model of family %s, but the deck has %s", path,
@@ -139,6 +140,7 @@ static void log_overruled(const struct deck *deck, const struct deck *found, con
 {
     static const char *const keys[] = {"model.objective",           "model.gelu",
                                        "model.sliding_window",      "model.max_window_layers",
+                                       "model.num_experts_per_tok", "model.router_aux_loss_coef",
                                        "model.token_dropout",       "model.rope_theta",
                                        "model.rope_rounding",       "model.norm_eps",
                                        "model.rope_scaling.type",   "model.rope_scaling.attention_factor",

@@ -1,5 +1,5 @@
-"""Makes the golden files of Llama and its relatives, tests/golden/llama_*.h5, qwen*.h5 and mistral_*.h5, from Hugging
-Face transformers.
+"""Makes the golden files of Llama and its relatives, tests/golden/llama_*.h5, qwen*.h5, mistral_*.h5 and mixtral_*.h5,
+from Hugging Face transformers.
 
     python3 -m venv /tmp/venv
     /tmp/venv/bin/pip install torch==2.15.0 transformers==5.23.0 h5py==3.16.0 numpy==2.4.6
@@ -14,7 +14,11 @@ What is computed in which precision. LlamaForCausalLM.double() alone is not a fl
 RMSNorm, the softmax and the table of RoPE to float32 whatever the model's dtype. `exact` replaces those three by their
 formulas in float64; everything else is transformers' code as it stands. The comparison run in float32 uses
 transformers wholly unchanged, so that the float32 deviation is at the same time the proof that the three replacements
-compute the same function.
+compute the same function. Mixtral's router also rounds its softmax to float32, and is replaced in the same way.
+
+Mixtral's gradients and training steps contain the auxiliary loss that balances the load of the experts; the losses of
+the file do not. It is transformers' load_balancing_loss_func of each layer and each row of tokens by itself, over the
+tokens that have a label, weighted by the row's labels, in the mean over layers (auxiliary_loss).
 """
 
 import argparse
@@ -30,6 +34,7 @@ import torch
 import transformers
 from transformers.models.llama import modeling_llama
 from transformers.models.mistral import modeling_mistral
+from transformers.models.mixtral import modeling_mixtral
 from transformers.models.qwen2 import modeling_qwen2
 from transformers.models.qwen3 import modeling_qwen3
 
@@ -68,6 +73,7 @@ class Family:
 
 FAMILIES = {
     "llama": Family("Llama", modeling_llama),
+    "mixtral": Family("Mixtral", modeling_mixtral),
     "qwen2": Family("Qwen2", modeling_qwen2),
     "qwen3": Family("Qwen3", modeling_qwen3),
     "mistral": Family("Mistral", modeling_mistral),
@@ -94,7 +100,8 @@ class Case:
     segments: list
     layers: int = 2
     family: str = "llama"
-    options: dict = dataclasses.field(default_factory=dict)  # booleans of the configuration, and of the file
+    options: dict = dataclasses.field(default_factory=dict)  # integers and booleans of the configuration and the file
+    auxiliary: float = 0.0  # router_aux_loss_coef
     own_head_dim: int = 0
     rope_type: str = "llama3"  # with rope_factor > 0
     sliding_window: int = 0  # 0: none
@@ -115,7 +122,7 @@ class Case:
 
     @property
     def biased(self):
-        return self.family == "qwen2" or any(self.options.values())
+        return self.family == "qwen2" or any(value for name, value in self.options.items() if name.endswith("bias"))
 
     @property
     def padded(self):
@@ -305,6 +312,26 @@ CASES = [
         max_window_layers=1,
     ),
 ]
+CASES.append(
+    Case(
+        name="packed",
+        seed=11,
+        hidden=32,
+        ffn=24,
+        heads=4,
+        kv_heads=2,
+        vocab=54,
+        tied=False,
+        norm_eps=1e-4,
+        rope_theta=1000000.0,
+        rope_factor=0.0,
+        max_segments=5,
+        segments=[[50, 1, 76, 33], [160], [7, 90, 40], [64, 64, 31, 1]],
+        family="mixtral",
+        options={"num_local_experts": 5, "num_experts_per_tok": 2},
+        auxiliary=0.5,
+    )
+)
 for case in CASES[:4]:  # made before the others, without a continuation
     case.greedy = False
 
@@ -326,6 +353,9 @@ class Mutation:
     head_gain: bool = True
     magnitude: bool = True
     window: int = 0  # keys before the window that a query must not see
+    auxiliary: bool = True
+    chosen: int = 0  # experts of a token, in addition to the case's
+    normalised: bool = True
 
     def concerns(self, case):
         return (
@@ -334,6 +364,7 @@ class Mutation:
             and (self.head_gain or case.family == "qwen3")
             and (self.magnitude or case.yarn)
             and (self.window == 0 or case.sliding_window > 0)
+            and (case.family == "mixtral" or (self.auxiliary and self.chosen == 0 and self.normalised))
             and (self.kv_roll == 0 or case.kv_heads < case.heads)
             and (self.earlier_keys == 0 or not case.padded)
         )
@@ -353,6 +384,9 @@ MUTATIONS = [
     Mutation("yarn's attention factor left out", magnitude=False),
     Mutation("sliding window left out", window=ROW_TOKENS),
     Mutation("sliding window off by one", window=1),
+    Mutation("auxiliary loss left out", auxiliary=False),
+    Mutation("one expert more", chosen=1),
+    Mutation("weights not normalised", normalised=False),
 ]
 
 
@@ -448,6 +482,7 @@ def configuration(case):
         eos_token_id=None,
         pad_token_id=None,
         attn_implementation="eager",
+        **({"experts_implementation": "eager"} if case.family == "mixtral" else {}),
     )
 
 
@@ -457,7 +492,7 @@ def draw_weights(case, random):
     weights = {}
     for name, parameter in FAMILIES[case.family].model(configuration(case)).named_parameters():
         noise = random.standard_normal(tuple(parameter.shape))
-        drawn = 0.2 * noise if parameter.dim() == 2 else 0.3 * noise if name.endswith("bias") else 1 + 0.3 * noise
+        drawn = 0.2 * noise if parameter.dim() >= 2 else 0.3 * noise if name.endswith("bias") else 1 + 0.3 * noise
         weights[name] = drawn.astype(numpy.float32)
     return weights
 
@@ -529,7 +564,54 @@ def exact(model, case, mutation):
                 module.k_norm.weight.data.fill_(1)
         elif isinstance(module, torch.nn.Linear) and module.bias is not None and not mutation.bias:
             module.bias.data.zero_()
+        elif isinstance(module, modeling_mixtral.MixtralTopKRouter):
+            module.top_k += mutation.chosen
+            module.normalised = mutation.normalised
+            module.forward = types.MethodType(route, module)
     return model
+
+
+def route(self, x):
+    """The router of Mixtral in the input's type."""
+    logits = torch.nn.functional.linear(x.reshape(-1, self.hidden_dim), self.weight)
+    shares, experts = torch.softmax(logits, -1).topk(self.top_k, -1)
+    return logits, shares / shares.sum(-1, keepdim=True) if self.normalised else shares, experts
+
+
+def auxiliary_loss(case, logits, counted):
+    """The auxiliary loss of the layers' router logits [ROWS * ROW_TOKENS, experts]; counted [ROWS, ROW_TOKENS]: which
+    tokens have a label. A float32 model's is by transformers' function, a float64 model's by its formula."""
+    experts, chosen = case.options["num_local_experts"], case.options["num_experts_per_tok"]
+    total = torch.zeros((), dtype=logits[0].dtype)
+    for layer in logits:
+        for row, mask in zip(layer.reshape(ROWS, ROW_TOKENS, -1), counted):
+            if not mask.any():
+                continue
+            if layer.dtype == torch.float32:
+                loss = modeling_mixtral.load_balancing_loss_func((row,), experts, chosen, mask[None].long())
+            else:
+                shares = torch.softmax(row[mask], -1)
+                load = torch.zeros_like(shares).scatter(1, shares.topk(chosen, -1).indices, 1.0).mean(0)
+                loss = experts * (load * shares.mean(0)).sum()
+            total = total + loss * mask.sum() / counted.sum() / len(logits)
+    return case.auxiliary * total
+
+
+def published(tensors):
+    """Tensors by their names in published files: transformers 5 stacks the experts' matrices."""
+    parts = {}
+    for name, data in tensors.items():
+        prefix, _, kind = name.rpartition(".mlp.")
+        if kind == "gate.weight":
+            parts[f"{prefix}.block_sparse_moe.gate.weight"] = data
+        elif kind.startswith("experts."):
+            names = ("w2",) if kind == "experts.down_proj" else ("w1", "w3")
+            for expert, matrix in enumerate(data):
+                for part, rows in zip(names, numpy.split(matrix, len(names))):
+                    parts[f"{prefix}.block_sparse_moe.experts.{expert}.{part}.weight"] = rows
+        else:
+            parts[name] = data
+    return parts
 
 
 class Run:
@@ -547,6 +629,12 @@ class Run:
         assert (table / frequencies(case, True) - 1).abs().max() < 1e-6
         if dtype == torch.float64:
             self.model = exact(self.model, case, mutation)
+        self.case = case
+        self.auxiliary = mutation.auxiliary and case.auxiliary > 0
+        self.router_logits = []
+        for module in self.model.modules():
+            if isinstance(module, modeling_mixtral.MixtralTopKRouter):
+                module.register_forward_hook(lambda _, inputs, outputs: self.router_logits.append(outputs[0]))
         self.tokens = torch.from_numpy(batch.tokens).long()
         self.labels = torch.from_numpy(batch.labels).long()
         if case.padded and mutation is FAITHFUL:
@@ -559,15 +647,22 @@ class Run:
 
     def forward(self):
         """(logits [ROWS, ROW_TOKENS, vocab], loss): the loss is the mean over all labels that are not IGNORED."""
+        self.router_logits.clear()
         logits = self.model(input_ids=self.tokens, **self.inputs).logits
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), self.labels.flatten(), ignore_index=IGNORED)
         return logits, loss
+
+    def objective(self, loss):
+        """What training minimises."""
+        if not self.auxiliary:
+            return loss
+        return loss + auxiliary_loss(self.case, self.router_logits, self.labels != IGNORED)
 
     def first(self):
         """(logits with padding zeroed, loss, gradients by name) of the weights as they are."""
         self.model.zero_grad()
         logits, loss = self.forward()
-        loss.backward()
+        self.objective(loss).backward()
         gradients = {n: p.grad.numpy().copy() for n, p in self.model.named_parameters()}
         return (logits.detach() * self.batch.real[:, :, None]).numpy(), loss.item(), gradients
 
@@ -586,7 +681,7 @@ class Run:
         for _ in range(steps):
             optimizer.zero_grad()
             _, loss = self.forward()
-            loss.backward()
+            self.objective(loss).backward()
             norms.append(torch.nn.utils.clip_grad_norm_(parameters, clip).item())
             optimizer.step()
             losses.append(loss.item())
@@ -698,6 +793,8 @@ class Golden:
             if case.sliding_window > 0:
                 file.attrs["sliding_window"] = numpy.int64(case.sliding_window)
                 file.attrs["max_window_layers"] = numpy.int64(case.max_window_layers)
+            if case.auxiliary > 0:
+                file.attrs["router_aux_loss_coef"] = numpy.float64(case.auxiliary)
 
             for name in ("tokens", "labels", "positions", "segment_start", "segment_length"):
                 put(name, getattr(batch, name))
@@ -706,7 +803,7 @@ class Golden:
             put("losses", self.losses)
             put("grad_norms", self.norms)
             for group, tensors in (("weights", self.weights), ("gradients", self.gradients), ("final", self.final)):
-                for name, data in tensors.items():
+                for name, data in published(tensors).items():
                     put(f"{group}/{name}", data)
         return path
 

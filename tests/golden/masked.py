@@ -157,7 +157,7 @@ def draw_weights(model, random):
     weights = {}
     for name, parameter in model.named_parameters():
         noise = random.standard_normal(tuple(parameter.shape))
-        if parameter.dim() == 2:
+        if parameter.dim() >= 2:
             weights[name] = 0.2 * noise
         else:
             weights[name] = 0.3 * noise + (0 if name.endswith("bias") else 1)

@@ -110,6 +110,16 @@ def mistral(dtype=torch.float32, **changes):
     return cast(fill(transformers.MistralForCausalLM(transformers.MistralConfig(**settings | changes)), 4), dtype)
 
 
+def mixtral(dtype=torch.float32, **changes):
+    settings = dict(
+        vocab_size=256, hidden_size=64, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, num_local_experts=4, num_experts_per_tok=2, max_position_embeddings=256, bos_token_id=2,
+        eos_token_id=0, pad_token_id=1, experts_implementation="eager",
+    )  # fmt: skip
+    configuration = transformers.MixtralConfig(**settings | changes)
+    return cast(fill(transformers.MixtralForCausalLM(configuration), 3), dtype)
+
+
 def esm2(dtype=torch.float32, **changes):
     settings = dict(
         vocab_size=33, hidden_size=48, intermediate_size=96, num_hidden_layers=3, num_attention_heads=2,
@@ -357,6 +367,9 @@ CASES = [
          "nucleotide"),
     Case("qwen3, biases, tied, bf16", lambda: qwen(3, torch.bfloat16, attention_bias=True, tie_word_embeddings=True,
          head_dim=16), loader(transformers.Qwen3ForCausalLM), range(4, 256), "nucleotide", dtype="bf16"),
+    Case("mixtral", mixtral, loader(transformers.MixtralForCausalLM), range(4, 256), "nucleotide"),
+    Case("mixtral, bf16", lambda: mixtral(torch.bfloat16), loader(transformers.MixtralForCausalLM), range(4, 256),
+         "nucleotide", dtype="bf16"),
     Case("llama, linear", lambda: llama(rope_parameters=dict(rope_type="linear", factor=2.5, rope_theta=10000.0)),
          loader(transformers.LlamaForCausalLM), range(4, 256), "nucleotide"),
     Case("qwen2, yarn", lambda: qwen(2, rope_parameters=dict(rope_type="yarn", factor=4.0, rope_theta=1e4,

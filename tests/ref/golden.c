@@ -142,6 +142,9 @@ void golden_open(struct golden *g, const char *name)
         .mlp_bias = optional_attribute(file, "mlp_bias", 0) != 0,
         .sliding_window = (int64_t)optional_attribute(file, "sliding_window", 0),
         .max_window_layers = (int64_t)optional_attribute(file, "max_window_layers", 0),
+        .experts = (int64_t)optional_attribute(file, "num_local_experts", 0),
+        .experts_per_token = (int64_t)optional_attribute(file, "num_experts_per_tok", 0),
+        .router_aux_loss_coef = optional_attribute(file, "router_aux_loss_coef", 0),
         .rope = {attribute(file, "rope_theta"), attribute(file, "rope_factor"), attribute(file, "rope_low"),
                  attribute(file, "rope_high"), (int64_t)attribute(file, "rope_original"),
                  .type = attribute_is(file, "rope_type", "yarn")     ? DECK_ROPE_YARN

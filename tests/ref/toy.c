@@ -13,7 +13,7 @@ struct model_settings toy_settings(enum toy_kind kind)
     static const struct family *const of[] = {
         [TOY_LLAMA] = &family_llama,     [TOY_LLAMA_TIED] = &family_llama, [TOY_ESM2] = &family_esm2,
         [TOY_AMPLIFY] = &family_amplify, [TOY_QWEN] = &family_qwen3,       [TOY_MISTRAL] = &family_mistral,
-        [TOY_ESMC] = &family_esmc,       [TOY_NTV2] = &family_ntv2,
+        [TOY_ESMC] = &family_esmc,       [TOY_NTV2] = &family_ntv2,        [TOY_MIXTRAL] = &family_mixtral,
     };
     return (struct model_settings){.family = of[kind],
                                    .layers = 3,
@@ -25,6 +25,9 @@ struct model_settings toy_settings(enum toy_kind kind)
                                    .vocabulary = 40,
                                    .sliding_window = kind == TOY_MISTRAL ? 7 : 0,
                                    .max_window_layers = kind == TOY_MISTRAL ? 1 : 0,
+                                   .experts = kind == TOY_MIXTRAL ? 4 : 0,
+                                   .experts_per_token = kind == TOY_MIXTRAL ? 2 : 0,
+                                   .router_aux_loss_coef = kind == TOY_MIXTRAL ? 0.5 : 0,
                                    .attention_bias = kind == TOY_QWEN,
                                    .mlp_bias = kind == TOY_QWEN,
                                    .tied = kind == TOY_LLAMA_TIED || kind == TOY_ESM2,

@@ -7,7 +7,8 @@
 #include "engine/engine.h"
 
 /* Returns a model of 3 layers, hidden 32, vocabulary 40; causal ones have grouped-query attention, the
- * Qwen all biases and norms of q and k, the Mistral a sliding window in all layers but the first. */
+ * Qwen all biases and norms of q and k, the Mistral a sliding window in all layers but the first, the
+ * Mixtral 2 of 4 experts for each token. */
 enum toy_kind {
     TOY_LLAMA,
     TOY_LLAMA_TIED,
@@ -16,6 +17,7 @@ enum toy_kind {
     TOY_QWEN,
     TOY_MISTRAL,
     TOY_ESMC,
+    TOY_MIXTRAL,
     TOY_NTV2,
     TOY_KINDS
 };
