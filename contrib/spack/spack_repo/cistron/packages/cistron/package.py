@@ -26,7 +26,7 @@ class Cistron(AutotoolsPackage, CudaPackage):
 
     depends_on("c", type="build")
     depends_on("cxx", type="build", when="+cuda")
-    depends_on("autoconf@2.71:", type="build")
+    depends_on("autoconf@2.69:", type="build")
     depends_on("automake@1.16:", type="build")
     depends_on("pkgconfig", type="build")
 
