@@ -67,26 +67,31 @@ static double weight_gradient(const struct route_backward_args *args, int64_t t,
     return gradient;
 }
 
-static double auxiliary_gradient(const struct route_backward_args *args, int64_t t, int64_t expert)
+/* Adds the gradients of the auxiliary loss to those of token t. */
+static void add_auxiliary(const struct route_backward_args *args, int64_t t, double *gradient)
 {
     const int64_t experts = args->logits.cols, row = t / (args->logits.rows / args->load.rows);
     const double labels = reference_load(&args->load, row, experts);
-    double mean = 0.0;
+    double p[EXPERTS_MOST], mean = 0.0;
+    for (int64_t e = 0; e < experts; e++) {
+        p[e] = probability(&args->logits, t, e);
+        mean += p[e] * reference_load(&args->load, row, e) / labels;
+    }
     for (int64_t e = 0; e < experts; e++)
-        mean += probability(&args->logits, t, e) * reference_load(&args->load, row, e) / labels;
-    return args->auxiliary * probability(&args->logits, t, expert) *
-           (reference_load(&args->load, row, expert) / labels - mean);
+        gradient[e] += args->auxiliary * p[e] * (reference_load(&args->load, row, e) / labels - mean);
 }
 
 void reference_route_backward(const struct route_backward_args *args)
 {
-    for (int64_t t = 0; t < args->logits.rows; t++)
-        for (int64_t e = 0; e < args->logits.cols; e++) {
-            double gradient = weight_gradient(args, t, e);
-            if (tensor_present(&args->load) && reference_index(&args->labels, t) >= 0)
-                gradient += auxiliary_gradient(args, t, e);
-            reference_store(&args->d_logits, t, e, gradient);
-        }
+    for (int64_t t = 0; t < args->logits.rows; t++) {
+        double gradient[EXPERTS_MOST];
+        for (int64_t e = 0; e < args->logits.cols; e++)
+            gradient[e] = weight_gradient(args, t, e);
+        if (tensor_present(&args->load) && reference_index(&args->labels, t) >= 0)
+            add_auxiliary(args, t, gradient);
+        for (int64_t e = 0; e < args->logits.cols; e++)
+            reference_store(&args->d_logits, t, e, gradient[e]);
+    }
 }
 
 void reference_expert_load(const struct expert_load_args *args)
