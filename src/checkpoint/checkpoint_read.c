@@ -169,7 +169,7 @@ static void check_unit(hid_t file, const struct model *model, const struct unit 
 }
 
 /* Checks that the file's moments are not those of the other optimizer: of matrices of blocks AdamW has second moments,
- * Muon has none. A file in which some are missing is damaged. */
+ * Muon has none. A file in which some are missing is damaged; matrices that were frozen have neither moment. */
 static int check_optimizer(hid_t file, const char *path, const struct model *model)
 {
     int matrices = 0, others = 0;
@@ -177,12 +177,13 @@ static int check_optimizer(hid_t file, const char *path, const struct model *mod
         for (int i = 0; i < model->units[u].parameter_count && model->units[u].layer >= 0; i++) {
             const struct unit *unit = &model->units[u];
             const struct parameter *p = &unit->parameters[i];
-            char name[CHECKPOINT_DATASET_BYTES];
-            checkpoint_dataset_name(name, PIECE_V, p);
-            if (p->storage != STORAGE_MATRIX || !piece_exists(unit, p, PIECE_M))
+            char first[CHECKPOINT_DATASET_BYTES], second[CHECKPOINT_DATASET_BYTES];
+            checkpoint_dataset_name(first, PIECE_M, p);
+            checkpoint_dataset_name(second, PIECE_V, p);
+            if (p->storage != STORAGE_MATRIX || !piece_exists(unit, p, PIECE_M) || !hdf5_has(file, first))
                 continue;
             matrices++;
-            others += hdf5_has(file, name) != piece_exists(unit, p, PIECE_V);
+            others += hdf5_has(file, second) != piece_exists(unit, p, PIECE_V);
         }
     return matrices == 0 || others < matrices
                ? ERROR_NONE
