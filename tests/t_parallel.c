@@ -130,7 +130,8 @@ static void run_layout(struct comm *comm, struct executor *cpu, struct layout la
     options.settings = toy_settings(layout.kind);
     options.settings.precision = toy_precision(layout.recipe);
     /* the recipes' scale of weights: larger ones amplify rounding from step to step */
-    options.settings.init_std = options.settings.embedding_std = options.settings.output_std = 0.02;
+    options.settings.init_std = options.settings.output_std = 0.02;
+    options.settings.embedding_std = 0.02 / toy_embedding_factor(layout.kind);
     options.group = group;
     options.compute = layout.compute;
     options.rows = layout.micro_rows;

@@ -5,8 +5,14 @@
 #include "state/initialise.h"
 #include "setup/precision.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+double toy_embedding_factor(enum toy_kind kind)
+{
+    return kind == TOY_ESMC ? sqrt(3.0 / 36) : 1;
+}
 
 struct model_settings toy_settings(enum toy_kind kind)
 {
@@ -35,7 +41,7 @@ struct model_settings toy_settings(enum toy_kind kind)
                                    .rope = {.theta = 10000},
                                    .norm_eps = 1e-5,
                                    .init_std = 0.2,
-                                   .embedding_std = 0.2,
+                                   .embedding_std = 0.2 / toy_embedding_factor(kind),
                                    .output_std = 0.2,
                                    .decay_matrices = true,
                                    .decay_embedding = true};

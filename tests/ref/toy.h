@@ -23,6 +23,10 @@ enum toy_kind {
 };
 struct model_settings toy_settings(enum toy_kind kind);
 
+/* Returns the number that the kind's embedding is multiplied by; initial embeddings are larger by it, so that all kinds
+ * have residual streams of about one size. */
+double toy_embedding_factor(enum toy_kind kind);
+
 /* Returns a recipe (enum deck_recipe) for all linear layers of a toy model, with histories of 4 steps. */
 struct precision toy_precision(int recipe);
 
