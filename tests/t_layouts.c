@@ -192,6 +192,8 @@ static bool is_possible(const struct trial_case *c)
     if (layout.stages > 1 && form.split_backward)
         return false;
     const struct model_settings settings = team_settings(&layout, &form);
+    if (form.muon && form.compute != DTYPE_F32)
+        return false; /* t_muon has bounds for bf16, whose roundings Muon enlarges */
     if (form.recipe != DECK_RECIPE_NONE && (TEAM_ROW_TOKENS / layout.context % 4 != 0 || model_ffn(&settings) % 4 != 0))
         return false; /* scales lie in rows of a multiple of 4; decks have rows of more */
     const bool divides =
