@@ -230,7 +230,7 @@ wrong choice                    | train deck.cfg data.format=bshd           | 2 
 no such preset                  | train deck.cfg model.preset=llama9        | 2 | model.preset = "llama9"
 heads that do not divide        | train deck.cfg model.kv_heads=3           | 2 | model.kv_heads = 3
 a width that heads do not divide | train deck.cfg model.hidden=33           | 2 | model.hidden = 33 is not a multiple of
-a window of masked models        | train deck.cfg model.objective=masked model.sliding_window=8 | 2 | model.sliding_window = 8: needs a causal model
+a window of masked models        | train deck.cfg data.source=random model.objective=masked model.sliding_window=8 | 2 | model.sliding_window = 8: needs a causal model
 a window and a ring              | train deck.cfg model.sliding_window=8 parallel.context=2 parallel.context_method=ring | 2 | parallel.context_method = "ring": not with model.sliding_window = 8
 a window below 0                 | train deck.cfg model.sliding_window=-2     | 2 | model.sliding_window = -2: must be
 experts beyond the family        | train deck.cfg model.num_local_experts=8 | 2 | model.num_local_experts = 8: models of family llama have no experts

@@ -92,19 +92,19 @@ for ((i = 0; i < ranks; i++)); do hostname; done >hosts
 sed -i 's/steps = 12/steps = 1000000/; s/decay = 20/decay = 1000/; s/every = 6/every = 0/' deck.cfg
 sed -i "s/--nslots=2 --cores-per-slot=4/--nslots=$ranks --cores-per-slot=1/" train.flux
 for system in pbs lsf flux; do
-    limit 62
+    limit 68
     variables="CISTRON_WARNING=60 OMP_NUM_THREADS=1 CISTRON_CORES=1"
-    [ $system != lsf ] || variables+=" CISTRON_WARNING=58" # LSF tells the minutes that are left
+    [ $system != lsf ] || variables+=" CISTRON_WARNING=52" # LSF tells the minutes that are left
     job $system "$variables" deck.cfg "output.folder=$system" >out
     check "$system: stopped early" test $? -eq 85
     check "$system: by the warning" says "a signal requests a stop"
     case $system in
     pbs)
-        again="^qsub -l select=2:ncpus=96:mpiprocs=8:ompthreads=12 -l walltime=00:01:02 -q long -N mine "
+        again="^qsub -l select=2:ncpus=96:mpiprocs=8:ompthreads=12 -l walltime=00:01:08 -q long -N mine "
         again+="-v .*CISTRON_ARGUMENTS,.* .*/script$"
         ;;
     lsf) again="^brequeue 7$" ;;
-    flux) again="^--parent batch --time-limit=62 --nodes=1 --nslots=$ranks .*train.flux deck.cfg output.folder=flux$" ;;
+    flux) again="^--parent batch --time-limit=68 --nodes=1 --nslots=$ranks .*train.flux deck.cfg output.folder=flux$" ;;
     esac
     check "$system: submitted again" grep -qE -- "$again" submitted
     rm -f submitted

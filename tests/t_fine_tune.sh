@@ -115,7 +115,8 @@ headed plan
 check "LoRA and a head: what is trained" test "$(sed -n 's/^ *trained parameters *//p' out)" = \
     "$("$CISTRON" inspect headed/step_00000003.h5 | sed -n 's/^ *optim\/m tensors .* elements //p')"
 "$CISTRON" export --checkpoint headed --adapter -o none >out 2>&1
-check "LoRA and a head: no adapter folder" says "was trained too"
+check "LoRA and a head: an adapter folder" test $? -eq 0
+check "LoRA and a head: the head is in it" grep -q '"modules_to_save"' none/adapter_config.json
 refused "LoRA: adapters, and a run without them" "key lora.rank: the file has adapters of rank 4" train deck.cfg \
     data.train=esm2.store.h5 model.initialise_from=lora output.folder=odd
 refused "LoRA: adapters of other settings" "key lora.alpha: 8 in the file, 9 in the deck" train deck.cfg \

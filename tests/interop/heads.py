@@ -59,7 +59,7 @@ def main():
     family = getattr(transformers, config["architectures"][0])
     model, info = family.from_pretrained(folder, output_loading_info=True)
     wrong = {name: keys for name, keys in info.items() if keys}
-    esm = config["model_type"] == "esm"
+    esm = config["model_type"] in ("esm", "esmc")
     first, last = (CLS, EOS) if esm else (BASES_BOS, BASES_EOS)
     names = store["classes"][:].tobytes().decode().split("\n")[:-1]
     same_names = [model.config.id2label[i] for i in range(model.config.num_labels)] == names

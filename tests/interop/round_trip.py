@@ -114,7 +114,7 @@ def mixtral(dtype=torch.float32, **changes):
     settings = dict(
         vocab_size=256, hidden_size=64, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
         num_key_value_heads=2, num_local_experts=4, num_experts_per_tok=2, max_position_embeddings=256, bos_token_id=2,
-        eos_token_id=0, pad_token_id=1, experts_implementation="eager",
+        eos_token_id=0, pad_token_id=1, head_dim=16, experts_implementation="eager",
     )  # fmt: skip
     configuration = transformers.MixtralConfig(**settings | changes)
     return cast(fill(transformers.MixtralForCausalLM(configuration), 3), dtype)
