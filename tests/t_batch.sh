@@ -6,7 +6,7 @@
 unset "${!SLURM_@}" "${!PBS_@}" "${!LSB_@}" "${!FLUX_@}" "${!CISTRON_LAUNCHER@}" NCCL_DEBUG OMP_NUM_THREADS
 cd "$work" || exit 1
 small_deck || exit 1
-scripts=$abs_top_srcdir/jobscripts
+scripts=$(cd "$abs_top_srcdir/jobscripts" && pwd)
 real=$CISTRON
 launcher=${MPIRUN%% *}
 unset OMPI_MCA_rmaps_base_oversubscribe
