@@ -61,7 +61,7 @@ const struct command command_embed = {
     .summary = "write the vectors of records",
     .help = "Writes names, lengths and the model's states after its last norm, or those of the named layers, to\n"
             "OUT.h5, in the order of the file. A record's vectors do not depend on the other records. Masked models "
-            "(ESM-2, AMPLIFY) see begin token, record, end token; Llama sees begin token and\n"
+            "(ESM-2, ESM C) see begin token, record, end token; Llama sees begin token and\n"
             "record, so --pool last is the state of the last residue. A mean excludes special tokens. Layers are\n"
             "numbered as hidden_states of transformers: 0 is the embedding, the last is normalised. Under mpirun or\n"
             "srun the ranks share the records. A run folder stands for its final_model.h5 or, if that is later, its\n"

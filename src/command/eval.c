@@ -59,7 +59,7 @@ const struct command command_eval = {
     .summary = "evaluate the loss of a model on records",
     .help = "Scores each base of each record, except the first, given the bases before it, and writes mean\n"
             "log-probability, cross-entropy and perplexity of each record and of all records to OUT.json. Records\n"
-            "longer than the context are scored in windows; each base counts once. Masked models (ESM-2, AMPLIFY) are\n"
+            "longer than the context are scored in windows; each base counts once. Masked models (ESM-2, ESM C) are\n"
             "scored as they are trained: windows with begin and end token, and the loss over the masked residues;\n"
             "--overlap and --bos do not apply to them. For text (JSON, CSV, Parquet, plain text) it also\n"
             "writes bits per byte and perplexity per word. Under mpirun or srun the ranks share the windows. A run\n"

@@ -62,7 +62,7 @@ const struct command command_score = {
     .arguments = "",
     .summary = "score variants of sequences",
     .help = "Scores how a change of residues or bases changes the likelihood of a record, in nats (doc/score.md).\n"
-            "Masked models (ESM-2, AMPLIFY): masked-marginals (each changed position masked alone),\n"
+            "Masked models (ESM-2, ESM C): masked-marginals (each changed position masked alone),\n"
             "masked-together (all at once), wt-marginals (none), pseudo-log-likelihood and pseudo-perplexity of the\n"
             "changed sequence. Causal models: log-likelihood-ratio. Positions count from 1. Records longer than the\n"
             "context are scored in windows centred on the change. Under mpirun or srun the ranks share the sequences;\n"
