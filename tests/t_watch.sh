@@ -90,7 +90,8 @@ import json, sys
 lines = [json.loads(line) for line in open(sys.argv[1])]
 assert all("time" in line and "step" in line for line in lines)
 of_programs = ("start", "end", "stretched")
-assert all(a["time"] <= b["time"] for a, b in zip(lines, lines[1:]))
+bad = [(a, b) for a, b in zip(lines, lines[1:]) if a["time"] > b["time"]]
+assert not bad, bad
 of_steps = [line for line in lines if line["event"] not in of_programs]
 assert all(a["step"] <= b["step"] for a, b in zip(of_steps, of_steps[1:]))
 programs = [line for line in lines if line["event"] in of_programs]
