@@ -38,14 +38,15 @@ static bool stays(const struct event_log *event_log, const char *event, int64_t 
     return of_program(event) || (step <= event_log->step && !again);
 }
 
-/* Writes the time of dropped lines as a line. */
+/* Writes the time of dropped lines as a line, with the time of the last line so far, dropped or kept. */
 static void write_lost(struct event_log *event_log, const struct time_lost *lost, FILE *to)
 {
     if (lost->seconds <= 0 && lost->counted <= 0 && !(lost->until > event_log->account.until))
         return;
     json_t *line = json_pack("{s:s, s:I, s:I, s:f, s:f}", "event", "lost", "step", (json_int_t)event_log->step, "steps",
                              (json_int_t)lost->steps, "seconds", lost->seconds, "counted", lost->counted);
-    json_object_set_new(line, "time", json_real(isfinite(lost->until) ? lost->until : clock_of_day()));
+    const double until = fmax(lost->until, event_log->account.until); /* of NaN and a number: the number */
+    json_object_set_new(line, "time", json_real(isfinite(until) ? until : clock_of_day()));
     json_dumpf(line, to, JSON_COMPACT);
     fputc('\n', to);
     time_account_add(&event_log->account, line);
