@@ -1,5 +1,6 @@
 /* Llama: Touvron et al. 2023, as transformers' LlamaForCausalLM and BioNeMo's recipe llama3_native_te. */
 #include "architecture/family.h"
+#include "architecture/llama_form.h"
 #include "deck/fields.h"
 #include "tokenizer/tokenizer.h"
 
@@ -70,8 +71,6 @@ static const struct config_key keys[] = {
      .missing = "\"causal\""},
     {0}};
 
-static const char *const carried[] = {"model.rotary_emb.inv_freq", "model.layers.*.self_attn.rotary_emb.inv_freq",
-                                      NULL};
 /* DIALECT_TE's class stores its table of frequencies. */
 static const struct family_extra extras[] = {{"model.rotary_emb.inv_freq", DIALECT_TE, EXTRA_FREQUENCIES, "inv_freq"},
                                              {0}};
@@ -87,22 +86,10 @@ const struct family family_llama = {
     .model_type = {[DIALECT_HF] = "llama", [DIALECT_TE] = "llama"},
     .architecture = {[DIALECT_HF] = "LlamaForCausalLM", [DIALECT_TE] = "NVLlamaForCausalLM"},
     .keys = keys,
-    .names = {.embedding = "model.embed_tokens",
-              .layer = "model.layers.%d",
-              .q = "self_attn.q_proj",
-              .k = "self_attn.k_proj",
-              .v = "self_attn.v_proj",
-              .o = "self_attn.o_proj",
-              .gate = "mlp.gate_proj",
-              .up = "mlp.up_proj",
-              .down = "mlp.down_proj",
-              .norm1 = "input_layernorm",
-              .norm2 = "post_attention_layernorm",
-              .final_norm = "model.norm",
-              .decoder = "lm_head"},
+    .names = {LLAMA_NAMES, LLAMA_MLP_NAMES},
     .task = {[DECK_HEAD_SEQUENCE] = {"LlamaForSequenceClassification", NULL, "score", false},
              [DECK_HEAD_TOKEN] = {"LlamaForTokenClassification", NULL, "score", true}},
-    .carried = carried,
+    .carried = llama_carried,
     .extras = extras,
     .te = {.file = "models/llama3/modeling_llama_te.py",
            .module = "modeling_llama_te",

@@ -1,6 +1,7 @@
 /* Mistral: Jiang et al. 2023, as transformers' MistralForCausalLM. A Llama with sliding window attention, heads of a
  * width of their own, and no biases. */
 #include "architecture/family.h"
+#include "architecture/llama_form.h"
 #include "deck/fields.h"
 #include "tokenizer/tokenizer.h"
 
@@ -39,9 +40,6 @@ static const struct config_key keys[] = {
     TOKEN_KEY("pad_token_id", pad),
     {0}};
 
-static const char *const carried[] = {"model.rotary_emb.inv_freq", "model.layers.*.self_attn.rotary_emb.inv_freq",
-                                      NULL};
-
 const struct family family_mistral = {
     .name = "mistral",
     .title = "Mistral",
@@ -54,20 +52,8 @@ const struct family family_mistral = {
     .model_type = {[DIALECT_HF] = "mistral"},
     .architecture = {[DIALECT_HF] = "MistralForCausalLM"},
     .keys = keys,
-    .names = {.embedding = "model.embed_tokens",
-              .layer = "model.layers.%d",
-              .q = "self_attn.q_proj",
-              .k = "self_attn.k_proj",
-              .v = "self_attn.v_proj",
-              .o = "self_attn.o_proj",
-              .gate = "mlp.gate_proj",
-              .up = "mlp.up_proj",
-              .down = "mlp.down_proj",
-              .norm1 = "input_layernorm",
-              .norm2 = "post_attention_layernorm",
-              .final_norm = "model.norm",
-              .decoder = "lm_head"},
+    .names = {LLAMA_NAMES, LLAMA_MLP_NAMES},
     .task = {[DECK_HEAD_SEQUENCE] = {"MistralForSequenceClassification", NULL, "score", false},
              [DECK_HEAD_TOKEN] = {"MistralForTokenClassification", NULL, "score", true}},
-    .carried = carried,
+    .carried = llama_carried,
 };

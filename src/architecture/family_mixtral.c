@@ -1,6 +1,7 @@
 /* Mixtral: Jiang et al. 2024, as transformers' MixtralForCausalLM. A Llama with a mixture of experts in place of each
  * MLP. */
 #include "architecture/family.h"
+#include "architecture/llama_form.h"
 #include "deck/fields.h"
 #include "tokenizer/tokenizer.h"
 
@@ -39,9 +40,6 @@ static const struct config_key keys[] = {
     TOKEN_KEY("pad_token_id", pad),
     {0}};
 
-static const char *const carried[] = {"model.rotary_emb.inv_freq", "model.layers.*.self_attn.rotary_emb.inv_freq",
-                                      NULL};
-
 const struct family family_mixtral = {
     .name = "mixtral",
     .title = "Mixtral",
@@ -55,19 +53,7 @@ const struct family family_mixtral = {
     .model_type = {[DIALECT_HF] = "mixtral"},
     .architecture = {[DIALECT_HF] = "MixtralForCausalLM"},
     .keys = keys,
-    .names = {.embedding = "model.embed_tokens",
-              .layer = "model.layers.%d",
-              .q = "self_attn.q_proj",
-              .k = "self_attn.k_proj",
-              .v = "self_attn.v_proj",
-              .o = "self_attn.o_proj",
-              .gate = "block_sparse_moe.experts.%d.w1",
-              .up = "block_sparse_moe.experts.%d.w3",
-              .down = "block_sparse_moe.experts.%d.w2",
-              .router = "block_sparse_moe.gate",
-              .norm1 = "input_layernorm",
-              .norm2 = "post_attention_layernorm",
-              .final_norm = "model.norm",
-              .decoder = "lm_head"},
-    .carried = carried,
+    .names = {LLAMA_NAMES, .gate = "block_sparse_moe.experts.%d.w1", .up = "block_sparse_moe.experts.%d.w3",
+              .down = "block_sparse_moe.experts.%d.w2", .router = "block_sparse_moe.gate"},
+    .carried = llama_carried,
 };

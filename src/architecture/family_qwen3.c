@@ -1,6 +1,7 @@
 /* Qwen 3: Yang et al. 2025, as transformers' Qwen3ForCausalLM. A Llama with norms of q and k, and heads of a width of
  * their own. */
 #include "architecture/family.h"
+#include "architecture/llama_form.h"
 #include "deck/fields.h"
 #include "tokenizer/tokenizer.h"
 
@@ -41,9 +42,6 @@ static const struct config_key keys[] = {
     TOKEN_KEY("pad_token_id", pad),
     {0}};
 
-static const char *const carried[] = {"model.rotary_emb.inv_freq", "model.layers.*.self_attn.rotary_emb.inv_freq",
-                                      NULL};
-
 const struct family family_qwen3 = {
     .name = "qwen3",
     .title = "Qwen 3",
@@ -55,22 +53,8 @@ const struct family family_qwen3 = {
     .model_type = {[DIALECT_HF] = "qwen3"},
     .architecture = {[DIALECT_HF] = "Qwen3ForCausalLM"},
     .keys = keys,
-    .names = {.embedding = "model.embed_tokens",
-              .layer = "model.layers.%d",
-              .q = "self_attn.q_proj",
-              .k = "self_attn.k_proj",
-              .v = "self_attn.v_proj",
-              .o = "self_attn.o_proj",
-              .gate = "mlp.gate_proj",
-              .up = "mlp.up_proj",
-              .down = "mlp.down_proj",
-              .norm1 = "input_layernorm",
-              .norm2 = "post_attention_layernorm",
-              .q_norm = "self_attn.q_norm",
-              .k_norm = "self_attn.k_norm",
-              .final_norm = "model.norm",
-              .decoder = "lm_head"},
+    .names = {LLAMA_NAMES, LLAMA_MLP_NAMES, .q_norm = "self_attn.q_norm", .k_norm = "self_attn.k_norm"},
     .task = {[DECK_HEAD_SEQUENCE] = {"Qwen3ForSequenceClassification", NULL, "score", false},
              [DECK_HEAD_TOKEN] = {"Qwen3ForTokenClassification", NULL, "score", true}},
-    .carried = carried,
+    .carried = llama_carried,
 };

@@ -1,0 +1,16 @@
+/* Names that families of Llama's form share: those of transformers' tensors. */
+#ifndef ARCHITECTURE_LLAMA_FORM_H
+#define ARCHITECTURE_LLAMA_FORM_H
+
+/* Initialisers of struct family_names. */
+#define LLAMA_NAMES                                                                                                    \
+    .embedding = "model.embed_tokens", .layer = "model.layers.%d", .q = "self_attn.q_proj", .k = "self_attn.k_proj",   \
+    .v = "self_attn.v_proj", .o = "self_attn.o_proj", .norm1 = "input_layernorm", .norm2 = "post_attention_layernorm", \
+    .final_norm = "model.norm", .decoder = "lm_head"
+#define LLAMA_MLP_NAMES .gate = "mlp.gate_proj", .up = "mlp.up_proj", .down = "mlp.down_proj"
+
+/* Tables of frequencies, which older files have. */
+static const char *const llama_carried[] = {"model.rotary_emb.inv_freq", "model.layers.*.self_attn.rotary_emb.inv_freq",
+                                            NULL};
+
+#endif
