@@ -142,6 +142,8 @@ class Batch:
 class Run(make_llama.Run):
     """A model on a batch. Subclasses set `model` and give forward()."""
 
+    auxiliary = False  # no experts
+
     def __init__(self, model, weights, batch):
         self.batch, self.model = batch, model
         self.model.load_state_dict({name: torch.from_numpy(weight) for name, weight in weights.items()}, strict=False)
