@@ -254,6 +254,8 @@ static const struct config_case config_cases[] = {
     {"qwen3_tiny", "{\"use_sliding_window\": \"yes\"}", "key use_sliding_window = \"yes\": must be true or false"},
     {"qwen3_tiny", "{\"head_dim\": 33}", "key model.head_dim = 33: must be even"},
     {"qwen3_tiny", "{\"attention_bias\": true, \"head_dim\": null}", NULL},
+    {"olmo2_tiny", "{\"attention_bias\": true, \"num_key_value_heads\": null}", NULL},
+    {"olmo2_tiny", "{\"hidden_act\": \"gelu\"}", "key hidden_act = \"gelu\": is not supported; allowed: \"silu\""},
     {"esmc_tiny", "{\"attention_bias\": true}", "key attention_bias = true: is not supported; allowed: false"},
     {"esmc_tiny", "{\"tie_word_embeddings\": true}", "key tie_word_embeddings = true: is not supported"},
     {"esmc_tiny", "{\"num_key_value_heads\": null, \"head_dim\": null}", NULL},
@@ -836,6 +838,7 @@ int main(void)
     test_round_trip("ntv2_tiny", false, EXPORT_SHARD_BYTES, NULL, 0);
     test_round_trip("mistral_tiny", true, EXPORT_SHARD_BYTES, NULL, 0);
     test_round_trip("mixtral_tiny", true, EXPORT_SHARD_BYTES, NULL, 0);
+    test_round_trip("olmo2_tiny", true, EXPORT_SHARD_BYTES, NULL, 0);
     test_made_up();
     test_tables();
     test_old_spelling();

@@ -17,7 +17,7 @@ enum { DECK_MAXIMUM_THREADS = 1024 };
 /* Values of the keys that have named choices, in the order of the names in the table. */
 enum deck_family { DECK_FAMILY_PRESET, DECK_FAMILY_FIRST /* then one for each of DECK_FAMILIES */ };
 /* X(NAME) for each family of models, which is family_NAME in architecture/family_NAME.c. */
-#define DECK_FAMILIES(X) X(llama) X(esm2) X(amplify) X(qwen2) X(qwen3) X(mistral) X(mixtral) X(esmc) X(ntv2)
+#define DECK_FAMILIES(X) X(llama) X(esm2) X(amplify) X(qwen2) X(qwen3) X(mistral) X(mixtral) X(esmc) X(ntv2) X(olmo2)
 enum deck_objective { DECK_OBJECTIVE_FAMILY, DECK_OBJECTIVE_CAUSAL, DECK_OBJECTIVE_MASKED };
 enum deck_gelu { DECK_GELU_ERF, DECK_GELU_TANH };
 enum deck_rounding { DECK_ROUNDING_NONE, DECK_ROUNDING_FP16, DECK_ROUNDING_BF16 };

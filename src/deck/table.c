@@ -34,7 +34,8 @@ const struct deck_row deck_table[] = {
          "Form of the blocks and the head. \"preset\" is the preset's family, or \"llama\" without a preset. \"qwen2\" "
          "(also Qwen 2.5) is a Llama with biases of q, k and v, \"qwen3\" one with norms of q and k (QK norm), "
          "\"mistral\" one with a sliding window (model.sliding_window), \"mixtral\" one with a mixture of "
-         "experts in place of each MLP; \"esmc\" is ESM C, \"ntv2\" the Nucleotide Transformer v2."},
+         "experts in place of each MLP, \"olmo2\" one with norms after attention and MLP; \"esmc\" is ESM C, \"ntv2\" "
+         "the Nucleotide Transformer v2."},
     {CHOICE(model.objective, DECK_OBJECTIVE_FAMILY, "family", "causal", "masked"), .restart = RESTART_MODEL,
      .doc =
          "\"causal\": a token sees earlier tokens, and the model predicts the next one. \"masked\": a token sees all, "
@@ -75,7 +76,7 @@ const struct deck_row deck_table[] = {
     {CHOICE(model.tied, DECK_TIED_PRESET, "preset", "yes", "no"), .restart = RESTART_TENSORS,
      .doc = "Whether the head shares the embedding's matrix; without a preset, \"esm2\" does."},
     {BOOL(model.attention_bias, false), .restart = RESTART_TENSORS,
-     .doc = "\"llama\" and \"qwen3\": the linear layers of attention (q, k, v and o) have biases."},
+     .doc = "\"llama\", \"qwen3\" and \"olmo2\": the linear layers of attention (q, k, v and o) have biases."},
     {BOOL(model.mlp_bias, false), .restart = RESTART_TENSORS,
      .doc = "\"llama\": the linear layers of the MLP have biases."},
     {INT(model.num_local_experts, 0, 0, 256), .restart = RESTART_TENSORS,

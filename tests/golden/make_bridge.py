@@ -4,7 +4,7 @@
 
 in the environment of make_llama.py. esm2_tiny and llama_tiny are what transformers writes: ESM-2 in float32, one file,
 with its contact head, the table of RoPE and the tokenizer; Llama in bfloat16, in shards with an index, with llama3
-scaling of RoPE, without a tokenizer; qwen2_tiny, qwen3_tiny, mistral_tiny and mixtral_tiny in bfloat16, one file; esmc_tiny in float32.
+scaling of RoPE, without a tokenizer; qwen2_tiny, qwen3_tiny, mistral_tiny, mixtral_tiny and olmo2_tiny in bfloat16, one file; esmc_tiny in float32.
 ntv2_tiny has the names and the configuration of the published Nucleotide Transformers v2. esm2_old and llama_tiny/config_old.json are the same models as transformers 4
 spelt them: LayerNorm's weight and bias (esm2_tiny has gamma and beta), a table of RoPE in each layer, the tied decoder
 written out, no contact head; rope_theta and rope_scaling. amplify_tiny has the names and the configuration of the
