@@ -290,6 +290,28 @@ no "half a head" "classifier.out_proj.bias: is missing; the model has it as [3]"
 no "a mean" "key model.pooling: EsmForSequenceClassification reads the first token of a sequence" export --checkpoint mean
 no "a head in BioNeMo's dialect" "key model.head: BioNeMo has no class" export --checkpoint class --dialect te
 
+# -- A model without a head --------------------------------------------------------------------------------------------
+"$CISTRON" import "$abs_top_srcdir/tests/golden/esm2_base" -o base.h5 >out 2>&1
+check "EsmModel: imported" says 'without a head (model.head = "none")'
+"$CISTRON" import "$abs_top_srcdir/tests/golden/esm2_tiny" -o whole.h5 >out 2>&1
+for model in base whole; do
+    "$CISTRON" embed --checkpoint $model.h5 --fasta "$abs_top_srcdir/tests/golden/embed_esm2.fa" -o $model.npy >out 2>&1
+done
+check "EsmModel: the states of EsmForMaskedLM" cmp -s base.npy whole.npy
+"$CISTRON" eval --checkpoint base.h5 --input "$abs_top_srcdir/tests/golden/embed_esm2.fa" -o no >out 2>&1
+check "EsmModel: eval refuses it" test $? -eq 2
+check "EsmModel: eval says why" says 'base.h5: has no language-model head (model.head = "none")'
+for head in "" "model.head=sequence model.num_labels=3" model.head=lm; do
+    # shellcheck disable=SC2086
+    "$CISTRON" train deck.cfg model.initialise_from=base.h5 data.train=class.train.h5 validation.rows=0 train.steps=1 \
+        output.folder="base_${head:11:2}" $head >out 2>&1
+    case $head in
+    "") check "EsmModel: nothing to train" says 'key model.head = "none": there is nothing to train' ;;
+    *lm) check "EsmModel: a new language-model head" says "initialised from train.seed: lm_head.dense.weight" ;;
+    *) check "EsmModel: a new head for sequences" says "initialised from train.seed: classifier.dense.weight" ;;
+    esac
+done
+
 # -- Refusals ----------------------------------------------------------------------------------------------------------
 "$CISTRON" prepare --tokenizer amplify --field sequence --labels kind -o amplify.h5 p.csv >out 2>&1
 start="train deck.cfg model.initialise_from=lm output.folder=no"

@@ -29,11 +29,12 @@ struct family_names {
     const char *decoder_bias;      /* the whole name */
 };
 
-/* The linear layers of a fine-tuning head, as transformers' class has them: [dense, tanh,] output. */
+/* The linear layers of a fine-tuning head, as transformers' class has them: [dense, tanh,] output. DECK_HEAD_NONE: the
+ * class of the model without a head, which has neither. */
 struct family_task {
     const char *architecture; /* class of DIALECT_HF; NULL: the family has no such head */
     const char *dense;        /* with a bias; NULL: none */
-    const char *output;
+    const char *output; /* NULL: none */
     bool bias; /* of the output layer */
 };
 

@@ -21,7 +21,6 @@ static const struct config_key keys[] = {FIXED_KEY("hidden_act", "\"silu\"", "\"
                                          SIZE_KEY("num_hidden_layers", model.layers, 32),
                                          SIZE_KEY("num_attention_heads", model.heads, 32),
                                          SIZE_KEY("num_key_value_heads", model.kv_heads, 0),
-                                         SIZE_KEY("head_dim", model.head_dim, 0),
                                          SIZE_KEY("vocab_size", model.vocabulary, 50304),
                                          SIZE_KEY("max_position_embeddings", model.positions, 2048),
                                          REAL_KEY("rms_norm_eps", model.norm_eps, 1e-5),

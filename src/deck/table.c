@@ -86,11 +86,13 @@ const struct deck_row deck_table[] = {
     {REAL(model.router_aux_loss_coef, 0.001, 0, 1e6), .restart = RESTART_LOGGED,
      .doc = "\"mixtral\": weight of the auxiliary loss that balances the load of the experts; 0 turns it off. It is "
             "added in training, and the reported loss is without it. Mixtral 8x7B was published with 0.02."},
-    {CHOICE(model.head, DECK_HEAD_LM, "lm", "sequence", "token"), .restart = RESTART_TENSORS,
+    {CHOICE(model.head, DECK_HEAD_LM, "lm", "sequence", "token", "none"), .restart = RESTART_TENSORS,
      .doc =
          "What the model's last layers compute. \"lm\": tokens, as in pretraining. \"sequence\": a class or numbers "
          "for each sequence, as transformers' ...ForSequenceClassification. \"token\": a class for each token, as "
-         "...ForTokenClassification. The last two learn from labels in the token stores (cistron prepare --labels)."},
+         "...ForTokenClassification. These two learn from labels in the token stores (cistron prepare --labels). "
+         "\"none\": nothing, in checkpoints of an imported EsmModel, which cistron embed reads and from which a model "
+         "with a head starts."},
     {INT(model.num_labels, 0, 0, WIDTH), .restart = RESTART_TENSORS,
      .doc = "Classes of a fine-tuning head, or numbers of a sequence."},
     {CHOICE(model.problem_type, DECK_PROBLEM_CLASSIFICATION, "classification", "regression"),
