@@ -56,7 +56,8 @@ static inline int stage_count(const struct pipeline_parallel *pipeline)
 
 /* A fine-tuning head (model/task_head.h), which replaces the language-model head. */
 struct task_settings {
-    enum deck_head head;       /* DECK_HEAD_LM: none; then the other fields are zero */
+    enum deck_head head;       /* DECK_HEAD_LM: a language model; DECK_HEAD_NONE: the final norm alone. Then the other
+                                  fields are zero */
     enum deck_problem problem; /* DECK_HEAD_TOKEN: classification */
     enum deck_pooling pooling; /* DECK_HEAD_SEQUENCE: not DECK_POOLING_AUTO */
     int64_t labels;            /* classes, or numbers of a sequence */
