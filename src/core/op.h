@@ -310,8 +310,8 @@ struct attention_merge_args {
 };
 
 /* Mixture of experts: a router chooses C experts for each token, T C pairs in all. An executor computes the pairs of E
- * experts: all, or some of them. expert_order numbers the pairs by expert; the matrices of pairs, [S, ...], have rows in
- * this order, so an expert's rows are consecutive. S is the largest number of pairs that there can be. Rows from
+ * experts: all, or some of them. expert_order numbers the pairs by expert; the matrices of pairs, [S, ...], have rows
+ * in this order, so an expert's rows are consecutive. S is the largest number of pairs that there can be. Rows from
  * ends[E - 1] on belong to no pair: no op writes them, and no result depends on them. */
 
 enum { EXPERTS_MOST = 256 };

@@ -10,8 +10,8 @@ bool experts_present(const struct unit *unit)
 
 /* -- Declaring ----------------------------------------------------------------------------------------------------- */
 
-/* Declares the next rows of a weight as a parameter of expert `number`. A rank that does not store the expert has none of
- * its rows: all ranks have the same list of parameters. */
+/* Declares the next rows of a weight as a parameter of expert `number`. A rank that does not store the expert has none
+ * of its rows: all ranks have the same list of parameters. */
 static void declare_part(struct unit *unit, int id, int64_t rows, double init_std, const char *layer,
                          const char *pattern, int64_t number)
 {
@@ -19,18 +19,18 @@ static void declare_part(struct unit *unit, int id, int64_t rows, double init_st
     const bool here = number / count == unit->settings->tensor.rank;
     char name[64];
     snprintf(name, sizeof name, pattern, (int)number);
-    parameter_place(unit_declare_parameter(unit, id, here ? rows : 0, unit_random(unit, init_std), "%s.%s.weight",
-                                           layer, name),
-                    rows, unit->weights[id].cols, 0, 0);
+    parameter_place(
+        unit_declare_parameter(unit, id, here ? rows : 0, unit_random(unit, init_std), "%s.%s.weight", layer, name),
+        rows, unit->weights[id].cols, 0, 0);
 }
 
 static void declare_router(struct unit *unit, int id, const char *layer, const char *name)
 {
     const struct model_settings *s = unit->settings;
     unit_declare_weight(unit, id, s->experts, s->hidden, STORAGE_MATRIX);
-    parameter_share(unit_declare_parameter(unit, id, s->experts, unit_random(unit, s->init_std), "%s.%s.weight", layer,
-                                           name),
-                    &s->tensor, true);
+    parameter_share(
+        unit_declare_parameter(unit, id, s->experts, unit_random(unit, s->init_std), "%s.%s.weight", layer, name),
+        &s->tensor, true);
 }
 
 void experts_declare_weights(struct unit *unit, const struct expert_ids *ids, const char *layer)

@@ -3,14 +3,16 @@
  *   y = addend + sum over the chosen experts e of w_e W_down,e swiglu(W_up,e x)
  *
  * The router chooses experts_per_token of settings->experts experts for each token; w are the weights of the choice.
- * All tokens are computed (dropless): at most experts_per_token rows a token on every rank, whatever the router chooses,
- * so memory is planned exactly. Where an expert's rows begin is known to the device alone: no launch waits for the host.
+ * All tokens are computed (dropless): at most experts_per_token rows a token on every rank, whatever the router
+ * chooses, so memory is planned exactly. Where an expert's rows begin is known to the device alone: no launch waits for
+ * the host.
  *
  * Expert parallelism: each tensor rank stores an equal number of consecutive whole experts, and computes the pairs of
- * all ranks' tokens with these experts. The tokens are gathered before the router, and the ranks' parts of y are summed:
- * the transfers of an MLP under tensor parallelism (model/sequence.h). Every rank routes all tokens, by the same launches
- * on the same numbers, so all ranks choose the same experts. A rank knows the gradients of its own experts' weights of
- * the choice, and the router's gradients are linear in these: each rank computes a term of them, which the store sums.
+ * all ranks' tokens with these experts. The tokens are gathered before the router, and the ranks' parts of y are
+ * summed: the transfers of an MLP under tensor parallelism (model/sequence.h). Every rank routes all tokens, by the
+ * same launches on the same numbers, so all ranks choose the same experts. A rank knows the gradients of its own
+ * experts' weights of the choice, and the router's gradients are linear in these: each rank computes a term of them,
+ * which the store sums.
  *
  * The auxiliary loss that balances the load covers the tokens with labels, each row of the micro-batch and each layer
  * separately; its weight is settings->router_aux_loss_coef, of the mean over layers. Its gradient is added in training,
