@@ -171,6 +171,7 @@ static struct form form_of(const struct trial_case *c)
                          .micro_batches = micro_batches_of(c),
                          .compute = numbers[c->at[NUMBERS]].compute,
                          .recipe = numbers[c->at[NUMBERS]].recipe,
+                         .all_experts = numbers[c->at[NUMBERS]].compute != DTYPE_F32,
                          .recompute = memories[c->at[MEMORY]].recompute,
                          .slots = memories[c->at[MEMORY]].slots,
                          .split_backward = memories[c->at[MEMORY]].split,

@@ -167,6 +167,7 @@ struct model_settings team_settings(const struct layout *layout, const struct fo
     settings.context = (struct context_parallel){.ranks = layout->context, .method = layout->method};
     settings.tensor =
         (struct tensor_parallel){.ranks = layout_tensor(layout), .sequence = layout->tensor > 1 && !layout->whole_rows};
+    settings.experts_per_token = form->all_experts ? settings.experts : settings.experts_per_token;
     settings.muon = form->muon;
     settings.tied = settings.tied && !form->gathers && !form->frozen;
     settings.freeze = form->frozen ? DECK_FREEZE_TRUNK : DECK_FREEZE_NONE;
