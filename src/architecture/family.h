@@ -34,8 +34,8 @@ struct family_names {
 struct family_task {
     const char *architecture; /* class of DIALECT_HF; NULL: the family has no such head */
     const char *dense;        /* with a bias; NULL: none */
-    const char *output; /* NULL: none */
-    bool bias; /* of the output layer */
+    const char *output;       /* NULL: none */
+    bool bias;                /* of the output layer */
 };
 
 struct model_preset {
@@ -113,7 +113,7 @@ struct family {
     /* -- Blocks and head -- */
     bool layer_norm;          /* LayerNorm with bias, else RMSNorm */
     bool final_norm_unbiased; /* the LayerNorm before the head has no bias */
-    bool post_norm;       /* norms are of the outputs of attention and MLP, before these are added; else of their inputs */
+    bool post_norm; /* norms are of the outputs of attention and MLP, before these are added; else of their inputs */
     bool whole_qk_norm;   /* norms of q and k are over all heads, LayerNorms without bias or RMSNorms; else RMSNorms of
                              each   head */
     bool scaled_residual; /* outputs of attention and MLP are divided by sqrt(layers / 36) before they are added */
