@@ -15,11 +15,12 @@ template <typename PLAN> struct backward_memory {
     struct tile_place own_places[PLAN::own_places], places[PLAN::stages];
 };
 
-using backward_call = struct backward_job<__nv_bfloat16>;
+template <typename MASK> using backward_call = struct backward_job<__nv_bfloat16, MASK>;
 
 /* Returns what rows first .. first + count - 1 see. */
+template <typename MASK>
 __device__ __forceinline__ struct row_range seen_by(const struct segment &segment, bool keys, int first, int count,
-                                                    const struct attention_mask &mask)
+                                                    const MASK &mask)
 {
     return count > 0 ? visible(segment, keys, first, first + count - 1, mask) : row_range{0, 0};
 }
@@ -147,8 +148,9 @@ __device__ __forceinline__ void bring_part(char *tile, const struct view<const _
 
 /* The loop that copies tiles, for the first plan::bringers threads of the last warpgroup. from: x, y, other_x and
  * other_y, as bring_part accepts them. */
-template <typename plan, typename FROM>
-__device__ __forceinline__ void bring(const backward_call &call, const FROM &from, struct backward_memory<plan> &memory)
+template <typename plan, typename MASK, typename FROM>
+__device__ __forceinline__ void bring(const backward_call<MASK> &call, const FROM &from,
+                                      struct backward_memory<plan> &memory)
 {
     constexpr int ROOM = plan::room;
     constexpr bool KEYS = plan::of_keys;

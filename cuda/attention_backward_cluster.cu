@@ -61,7 +61,8 @@ struct cluster_tickets {
 };
 
 /* The loop of the warp that copies tiles. */
-__device__ __forceinline__ void bring_in_cluster(const struct once_call &call, struct cluster_memory &memory)
+template <typename MASK>
+__device__ __forceinline__ void bring_in_cluster(const struct once_call<MASK> &call, struct cluster_memory &memory)
 {
     using plan = cluster_plan;
     constexpr int row_bytes = plan::dim * static_cast<int>(sizeof(__nv_bfloat16));
@@ -145,7 +146,9 @@ __device__ __forceinline__ void turn_passes(int warpgroup)
         threads_arrive<1, cluster_plan::users * WARPGROUP>();
 }
 
-__device__ __forceinline__ void differentiate_in_cluster(const struct once_call &call, struct cluster_memory &memory)
+template <typename MASK>
+__device__ __forceinline__ void differentiate_in_cluster(const struct once_call<MASK> &call,
+                                                         struct cluster_memory &memory)
 {
     using plan = cluster_plan;
     constexpr int DIM = plan::dim;
@@ -344,8 +347,9 @@ __device__ __forceinline__ void differentiate_in_cluster(const struct once_call 
     }
 }
 
+template <typename MASK>
 IN_CLUSTERS __global__ static void __launch_bounds__(cluster_plan::threads, cluster_plan::resident)
-    backward_by_clusters(const __grid_constant__ struct once_call call)
+    backward_by_clusters(const __grid_constant__ struct once_call<MASK> call)
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     using plan = cluster_plan;
@@ -383,8 +387,9 @@ IN_CLUSTERS __global__ static void __launch_bounds__(cluster_plan::threads, clus
 #endif
 }
 
-void attention_backward_by_clusters(const struct cuda_target *target, const struct attention_backward_args *args,
-                                    struct once_call call)
+template <typename MASK>
+static void run_clusters(const struct cuda_target *target, const struct attention_backward_args *args,
+                         struct once_call<MASK> call)
 {
     using plan = cluster_plan;
     constexpr int shared = sizeof(struct cluster_memory);
@@ -395,10 +400,22 @@ void attention_backward_by_clusters(const struct cuda_target *target, const stru
     int64_t most = attention_tickets(call.list, call.heads), held = target->multiprocessors / 2;
     if (most == 0)
         return;
-    CUDA_CHECK(cudaFuncSetAttribute(backward_by_clusters, cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
+    CUDA_CHECK(cudaFuncSetAttribute(backward_by_clusters<MASK>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
     int clusters = static_cast<int>(most < held ? most : held);
     call.list.workers = call.mask.causal ? clusters : 0;
     unsigned blocks = static_cast<unsigned>(2 * clusters);
-    backward_by_clusters<<<blocks, plan::threads, shared, target->stream>>>(call);
+    backward_by_clusters<MASK><<<blocks, plan::threads, shared, target->stream>>>(call);
     CUDA_CHECK_LAUNCH("attention_backward with scores once, by clusters");
+}
+
+void attention_backward_by_clusters(const struct cuda_target *target, const struct attention_backward_args *args,
+                                    const struct once_call<struct attention_mask> &call)
+{
+    run_clusters(target, args, call);
+}
+
+void attention_backward_by_clusters(const struct cuda_target *target, const struct attention_backward_args *args,
+                                    const struct once_call<struct plain_mask> &call)
+{
+    run_clusters(target, args, call);
 }

@@ -42,11 +42,11 @@ __device__ __forceinline__ void wait_brought(struct tile_place *places, const st
         wait_filled(places, turn);
 }
 
-template <typename plan>
-__device__ __forceinline__ void differentiate_once(const struct once_call &once, struct once_memory<plan> &memory)
+template <typename plan, typename MASK>
+__device__ __forceinline__ void differentiate_once(const struct once_call<MASK> &once, struct once_memory<plan> &memory)
 {
     constexpr int DIM = plan::dim;
-    const backward_call &call = once;
+    const backward_call<MASK> &call = once;
     struct backward_memory<plan> &tiles = memory.tiles;
     int warpgroup = uniform(threadIdx.x / WARPGROUP), warp_of_group = uniform(threadIdx.x / WARP) % 4;
     struct turn<plan::own_places> item_turn;
@@ -219,9 +219,9 @@ __device__ __forceinline__ void differentiate_once(const struct once_call &once,
     }
 }
 
-template <typename plan>
+template <typename plan, typename MASK>
 __global__ static void __launch_bounds__(plan::threads, plan::resident)
-    backward_once(const __grid_constant__ struct once_call call)
+    backward_once(const __grid_constant__ struct once_call<MASK> call)
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     extern __shared__ __align__(1024) char shared[];
@@ -246,9 +246,9 @@ __global__ static void __launch_bounds__(plan::threads, plan::resident)
     if (threadIdx.x >= plan::users * WARPGROUP) {
         registers_give<plan::registers::bringing>();
         if constexpr (!plan::by_engine)
-            bring(call, call, memory.tiles);
+            bring<plan, MASK>(call, call, memory.tiles);
         else if (threadIdx.x < plan::users * WARPGROUP + plan::bringers)
-            bring(call, call.maps, memory.tiles);
+            bring<plan, MASK>(call, call.maps, memory.tiles);
     } else {
         registers_get<plan::registers::working>();
         differentiate_once(call, memory);
@@ -351,9 +351,10 @@ bool cuda_own_attention_backward_once_repeats(const struct attention_backward_ar
            s.longest <= 2 * attention_backward_once_rows(args->head_dim, true);
 }
 
-void attention_backward_once(const struct cuda_target *target, const struct attention_backward_args *args,
-                             const struct work_list *queries, const struct work_list *keys, float2 *statistics,
-                             float *sums, const struct rope_rotation &turned)
+template <typename MASK>
+static void run_once(const struct cuda_target *target, const struct attention_backward_args *args, const MASK &mask,
+                     const struct work_list *queries, const struct work_list *keys, float2 *statistics, float *sums,
+                     const struct rope_rotation &turned)
 {
     using T = __nv_bfloat16;
     int dim = static_cast<int>(args->head_dim);
@@ -361,13 +362,23 @@ void attention_backward_once(const struct cuda_target *target, const struct atte
     struct view<float2> of_queries = {
         statistics, args->heads, args->q.rows, args->q.rows
     };
-    struct once_call call = {{view_of<const T>(args->k), view_of<const T>(args->v), view_of<const T>(args->q),
-                              view_of<const T>(args->d_o), gradient_of<T>(args->dk, DTYPE_BF16, args->accumulate_kv),
-                              gradient_of<T>(args->dv, DTYPE_BF16, args->accumulate_kv), of_queries, *keys, kv_heads,
-                              heads / kv_heads, dim, args->scale, mask_of(args), turned},
-                             {},
-                             sums,
-                             static_cast<uint32_t>(args->q.rows * room_of(dim))};
+    struct once_call<MASK> call = {
+        {view_of<const T>(args->k),
+         view_of<const T>(args->v),
+         view_of<const T>(args->q),
+         view_of<const T>(args->d_o),
+         gradient_of<T>(args->dk, DTYPE_BF16, args->accumulate_kv),
+         gradient_of<T>(args->dv, DTYPE_BF16, args->accumulate_kv),
+         of_queries,
+         *keys,
+         kv_heads,
+         heads / kv_heads,
+         dim,
+         args->scale,
+         mask,
+         turned},
+            {}, sums, static_cast<uint32_t>(args->q.rows *room_of(dim))
+    };
     CUDA_CHECK(cudaMemsetAsync(sums, 0, static_cast<size_t>(attention_backward_once_sums(args)), target->stream));
     struct gradient<T> dq = gradient_of<T>(args->dq, DTYPE_BF16, args->accumulate_q);
     struct rounding_call rounding = {*queries, sums, call.head_stride, dq, heads, dim, args->scale, turned};
@@ -388,11 +399,19 @@ void attention_backward_once(const struct cuda_target *target, const struct atte
                 call.maps = {maps(args->k, plan::rows), maps(args->v, plan::rows), maps(args->q, plan::others),
                              maps(args->d_o, plan::others)};
             }
-            run_items(target, backward_once<plan>, call, plan::threads, plan::resident, shared);
+            run_items(target, backward_once<plan, MASK>, call, plan::threads, plan::resident, shared);
             CUDA_CHECK_LAUNCH("attention_backward with scores once");
             if (blocks > 0)
                 round_dq<plan><<<blocks, 256, 0, target->stream>>>(rounding);
         }
     });
     CUDA_CHECK_LAUNCH("attention_backward's dq rounded");
+}
+
+void attention_backward_once(const struct cuda_target *target, const struct attention_backward_args *args,
+                             const struct work_list *queries, const struct work_list *keys, float2 *statistics,
+                             float *sums, const struct rope_rotation &turned)
+{
+    visit_mask(mask_of(args),
+               [&](const auto &mask) { run_once(target, args, mask, queries, keys, statistics, sums, turned); });
 }

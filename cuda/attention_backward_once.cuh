@@ -15,7 +15,7 @@ struct once_maps {
 /* Sums of dq in f32: [heads, queries, room]. Rows of a whole tile of queries have the order of its accumulators, so
  * that a warp adds to consecutive addresses: [part][warp][half][16 columns][lane][4]. A segment's last tile, if it is
  * not whole, is stored by rows; in each 16 columns a lane's elements are consecutive. */
-struct once_call : backward_call {
+template <typename MASK> struct once_call : backward_call<MASK> {
     struct once_maps maps; /* if TMA copies tiles */
     float *dq;
     uint32_t head_stride; /* of dq, in elements */
@@ -101,9 +101,9 @@ __device__ __forceinline__ void begin_product(float (&d)[plan::others / 8][4], u
 /* Turns p, scores, and ds, values times d_o, into probabilities and gradients of scores, also as bf16 pairs (weights,
  * left): for 16 keys of a warp from `first` of the segment on, and a tile of queries from `at` on. On entry p and ds
  * are in flight as two groups of wgmma. */
-template <typename plan>
+template <typename plan, typename MASK>
 __device__ __forceinline__ void
-make_gradients(const backward_call &call, const struct segment &segment, int first, int at, const float *base,
+make_gradients(const backward_call<MASK> &call, const struct segment &segment, int first, int at, const float *base,
                const float *delta, float (&p)[1][plan::others / 8][4], float (&ds)[plan::others / 8][4],
                uint32_t (&weights)[plan::others / 16][4], uint32_t (&left)[plan::others / 16][4])
 {
@@ -153,8 +153,8 @@ __device__ __forceinline__ void begin_adding(float (&dx)[plan::dim / 8][4], floa
 }
 
 /* Adds a warp's part of a tile's dq to the sums. */
-template <typename plan>
-__device__ __forceinline__ void add_to_sums(const struct once_call &call, const float (&dq)[plan::part / 8][4],
+template <typename plan, typename MASK>
+__device__ __forceinline__ void add_to_sums(const struct once_call<MASK> &call, const float (&dq)[plan::part / 8][4],
                                             const struct dq_part &part, const struct dq_tile &tile)
 {
     for_each_four<plan>(call.dq, part, tile, call.dim, [&](int half, int group, float *at, bool real) {
@@ -171,6 +171,8 @@ struct cluster_cut {
 /* Adds to call.dq and computes the other gradients, for heads of more than 96 columns. Fills call.maps itself.
  * (attention_backward_cluster.cu) */
 void attention_backward_by_clusters(const struct cuda_target *target, const struct attention_backward_args *args,
-                                    struct once_call call);
+                                    const struct once_call<struct attention_mask> &call);
+void attention_backward_by_clusters(const struct cuda_target *target, const struct attention_backward_args *args,
+                                    const struct once_call<struct plain_mask> &call);
 
 #endif

@@ -16,8 +16,8 @@ template <int DIM, bool KEYS> struct backward_plan {
 };
 
 /* The loop of the warpgroups that compute. */
-template <int DIM, bool KEYS>
-__device__ __forceinline__ void differentiate(const backward_call &call,
+template <int DIM, bool KEYS, typename MASK>
+__device__ __forceinline__ void differentiate(const backward_call<MASK> &call,
                                               struct backward_memory<backward_plan<DIM, KEYS>> &memory)
 {
     using plan = backward_plan<DIM, KEYS>;
@@ -171,9 +171,9 @@ __device__ __forceinline__ void differentiate(const backward_call &call,
     }
 }
 
-template <int DIM, bool KEYS>
+template <int DIM, bool KEYS, typename MASK>
 __global__ static void __launch_bounds__(backward_plan<DIM, KEYS>::threads, backward_plan<DIM, KEYS>::resident)
-    backward_by_warpgroups(const __grid_constant__ backward_call call)
+    backward_by_warpgroups(const __grid_constant__ backward_call<MASK> call)
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     using plan = backward_plan<DIM, KEYS>;
@@ -188,10 +188,10 @@ __global__ static void __launch_bounds__(backward_plan<DIM, KEYS>::threads, back
     __syncthreads();
     if (threadIdx.x >= plan::users * WARPGROUP) {
         registers_give<plan::registers::bringing>();
-        bring(call, call, memory);
+        bring<plan, MASK>(call, call, memory);
     } else {
         registers_get<plan::registers::working>();
-        differentiate<DIM, KEYS>(call, memory);
+        differentiate<DIM, KEYS, MASK>(call, memory);
     }
 #endif
 }
@@ -221,17 +221,20 @@ void attention_backward_by_warpgroups(const struct cuda_target *target, const st
     auto dk = gradient_of<T>(args->dk, DTYPE_BF16, args->accumulate_kv);
     auto dv = gradient_of<T>(args->dv, DTYPE_BF16, args->accumulate_kv);
     float scale = args->scale;
-    struct attention_mask mask = mask_of(args);
-    backward_call of_keys = {k, v, q, d_o, dk, dv, of_queries, *keys, kv_heads, share, dim, scale, mask, turned};
-    backward_call of_q = {q, d_o, k, v, dq, {}, of_queries, *queries, heads, share, dim, scale, mask, turned};
-    visit_head_size<BACKWARD_WARPGROUPS>(args->head_dim, [&](auto dim) {
-        using keys_plan = backward_plan<dim.value, true>;
-        run_items(target, backward_by_warpgroups<dim.value, true>, of_keys, keys_plan::threads, keys_plan::resident,
-                  sizeof(struct backward_memory<keys_plan>));
-        CUDA_CHECK_LAUNCH("attention_backward of keys by warpgroups");
-        using queries_plan = backward_plan<dim.value, false>;
-        run_items(target, backward_by_warpgroups<dim.value, false>, of_q, queries_plan::threads, queries_plan::resident,
-                  sizeof(struct backward_memory<queries_plan>));
-        CUDA_CHECK_LAUNCH("attention_backward of queries by warpgroups");
+    visit_mask(mask_of(args), [&](const auto &mask) {
+        using MASK = std::decay_t<decltype(mask)>;
+        backward_call<MASK> of_keys = {k,     v,        q,     d_o, dk,    dv,   of_queries,
+                                       *keys, kv_heads, share, dim, scale, mask, turned};
+        backward_call<MASK> of_q = {q, d_o, k, v, dq, {}, of_queries, *queries, heads, share, dim, scale, mask, turned};
+        visit_head_size<BACKWARD_WARPGROUPS>(args->head_dim, [&](auto dim) {
+            using keys_plan = backward_plan<dim.value, true>;
+            run_items(target, backward_by_warpgroups<dim.value, true, MASK>, of_keys, keys_plan::threads,
+                      keys_plan::resident, sizeof(struct backward_memory<keys_plan>));
+            CUDA_CHECK_LAUNCH("attention_backward of keys by warpgroups");
+            using queries_plan = backward_plan<dim.value, false>;
+            run_items(target, backward_by_warpgroups<dim.value, false, MASK>, of_q, queries_plan::threads,
+                      queries_plan::resident, sizeof(struct backward_memory<queries_plan>));
+            CUDA_CHECK_LAUNCH("attention_backward of queries by warpgroups");
+        });
     });
 }

@@ -25,20 +25,20 @@ template <int DIM> struct forward_memory {
     struct tile_place q_places[plan::q_places], k_places[plan::stages], v_places[plan::stages];
 };
 
-struct forward_call {
+template <typename MASK> struct forward_call {
     CUtensorMap q, k, v;
     struct view<__nv_bfloat16> o;
     struct view<float> lse;
     struct work_list list;
     int heads, share, dim; /* share: query heads per kv head */
     float scale;
-    struct attention_mask mask;
+    MASK mask;
 };
 
 /* Returns the range of key tiles that rows first .. first + count - 1 see; without a window it begins at 0. */
-template <int DIM>
+template <int DIM, typename MASK>
 __device__ __forceinline__ struct row_range tiles_seen(const struct segment &segment, int first, int count,
-                                                       const struct attention_mask &mask)
+                                                       const MASK &mask)
 {
     constexpr int keys = forward_plan<DIM>::keys;
     if (count <= 0)
@@ -48,8 +48,8 @@ __device__ __forceinline__ struct row_range tiles_seen(const struct segment &seg
 }
 
 /* The loop of the thread that copies tiles. */
-template <int DIM>
-__device__ __forceinline__ void bring(const struct forward_call &call, struct forward_memory<DIM> &memory)
+template <int DIM, typename MASK>
+__device__ __forceinline__ void bring(const struct forward_call<MASK> &call, struct forward_memory<DIM> &memory)
 {
     using plan = forward_plan<DIM>;
     struct turn<plan::q_places> item_turn;
@@ -83,8 +83,8 @@ __device__ __forceinline__ void bring(const struct forward_call &call, struct fo
 }
 
 /* The loop of the warpgroups that compute. */
-template <int DIM>
-__device__ __forceinline__ void attend(const struct forward_call &call, struct forward_memory<DIM> &memory)
+template <int DIM, typename MASK>
+__device__ __forceinline__ void attend(const struct forward_call<MASK> &call, struct forward_memory<DIM> &memory)
 {
     using plan = forward_plan<DIM>;
     int warpgroup = uniform(threadIdx.x / WARPGROUP);
@@ -216,9 +216,9 @@ __device__ __forceinline__ void attend(const struct forward_call &call, struct f
     }
 }
 
-template <int DIM>
+template <int DIM, typename MASK>
 __global__ static void __launch_bounds__(forward_plan<DIM>::threads, forward_plan<DIM>::resident)
-    forward_by_warpgroups(const __grid_constant__ struct forward_call call)
+    forward_by_warpgroups(const __grid_constant__ struct forward_call<MASK> call)
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     using plan = forward_plan<DIM>;
@@ -237,10 +237,10 @@ __global__ static void __launch_bounds__(forward_plan<DIM>::threads, forward_pla
     if (threadIdx.x >= plan::users * WARPGROUP) {
         registers_give<plan::registers::bringing>();
         if (threadIdx.x == plan::users * WARPGROUP)
-            bring<DIM>(call, memory);
+            bring(call, memory);
     } else {
         registers_get<plan::registers::working>();
-        attend<DIM>(call, memory);
+        attend(call, memory);
     }
 #endif
 }
@@ -260,19 +260,17 @@ void attention_forward_by_warpgroups(const struct cuda_target *target, const str
         auto map = [&](const struct tensor &x, int rows) {
             return head_map(x, args->head_dim, plan::q_tile::width, rows);
         };
-        struct forward_call call = {map(args->q, plan::rows),
-                                    map(args->k, plan::keys),
-                                    map(args->v, plan::keys),
-                                    view_of<__nv_bfloat16>(args->o),
-                                    view_of<float>(args->lse),
-                                    *list,
-                                    static_cast<int>(args->heads),
-                                    static_cast<int>(args->heads / args->kv_heads),
-                                    static_cast<int>(args->head_dim),
-                                    args->scale,
-                                    mask_of(args)};
-        run_items(target, forward_by_warpgroups<dim.value>, call, plan::threads, plan::resident,
-                  sizeof(struct forward_memory<dim.value>));
+        visit_mask(mask_of(args), [&](const auto &mask) {
+            using MASK = std::decay_t<decltype(mask)>;
+            struct forward_call<MASK> call = {
+                map(args->q, plan::rows), map(args->k, plan::keys),
+                    map(args->v, plan::keys), view_of<__nv_bfloat16>(args->o), view_of<float>(args->lse), *list,
+                    static_cast<int>(args->heads), static_cast<int>(args->heads / args->kv_heads),
+                    static_cast<int>(args->head_dim), args->scale, mask
+            };
+            run_items(target, forward_by_warpgroups<dim.value, MASK>, call, plan::threads, plan::resident,
+                      sizeof(struct forward_memory<dim.value>));
+        });
         CUDA_CHECK_LAUNCH("attention_forward by warpgroups");
     });
 }

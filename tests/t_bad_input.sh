@@ -234,7 +234,7 @@ a window of masked models        | train deck.cfg data.source=random model.objec
 a window and a ring              | train deck.cfg model.sliding_window=8 parallel.context=2 parallel.context_method=ring | 2 | parallel.context_method = "ring": not with model.sliding_window = 8
 a window below 0                 | train deck.cfg model.sliding_window=-2     | 2 | model.sliding_window = -2: must be
 experts beyond the family        | train deck.cfg model.num_local_experts=8 | 2 | model.num_local_experts = 8: models of family llama have no experts
-experts of tensor ranks          | plan deck.cfg model.family=mixtral parallel.tensor=2 --ranks 2 | 2 | key parallel.tensor = 2: not with experts
+experts of tensor ranks          | plan deck.cfg model.family=mixtral model.num_local_experts=7 parallel.tensor=2 --ranks 2 | 2 | key parallel.tensor = 2: must divide model.num_local_experts, 7
 experts in slices of the MLP     | train deck.cfg model.family=mixtral memory.mlp_tokens=64 | 2 | key memory.mlp_tokens = 64: not with experts
 biases beyond the family's       | train deck.cfg model.family=qwen2 model.mlp_bias=true | 2 | model.mlp_bias = true: not with model.family = "qwen2"
 a vocabulary too small          | train deck.cfg model.vocabulary=100       | 2 | model.vocabulary = 100

@@ -11,12 +11,14 @@ static const double MAX_PARAMETERS = 1e15;
 static int check_task(const struct model_settings *s)
 {
     const struct task_settings *task = &s->task;
-    const char *name = task->head == DECK_HEAD_TOKEN ? "token" : "sequence";
+    const char *name = task->head == DECK_HEAD_TOKEN ? "token" : task->head == DECK_HEAD_NONE ? "none" : "sequence";
     const bool regression = task->problem == DECK_PROBLEM_REGRESSION;
     if (task->head == DECK_HEAD_LM)
         return ERROR_NONE;
     if (s->family->task[task->head].architecture == NULL)
         return error_user("key model.head = \"%s\": models of family %s have no such head", name, s->family->name);
+    if (task->head == DECK_HEAD_NONE)
+        return ERROR_NONE;
     if (task->head == DECK_HEAD_TOKEN && regression)
         return error_user("key model.problem_type = \"regression\": needs model.head = \"sequence\"");
     if (task->head == DECK_HEAD_TOKEN && task->pooling != DECK_POOLING_AUTO)
@@ -99,14 +101,14 @@ int model_kv_replicas(const struct model_settings *s)
 int tensor_parallel_check(const struct model_settings *s, const char *name)
 {
     const int ranks = tensor_ranks(&s->tensor);
-    if (s->experts > 0 && ranks > 1)
-        return error_user("%s = %d: not with experts (model.num_local_experts); use parallel.shard", name, ranks);
+    if (s->experts % ranks != 0)
+        return error_user("%s = %d: must divide model.num_local_experts, %lld", name, ranks, (long long)s->experts);
     if (s->heads % ranks != 0)
         return error_user("%s = %d: must divide model.heads, %lld", name, ranks, (long long)s->heads);
     if (s->kv_heads % ranks != 0 && ranks % s->kv_heads != 0)
         return error_user("%s = %d: must divide model.kv_heads, %lld, or be a multiple of it", name, ranks,
                           (long long)s->kv_heads);
-    if (s->ffn % ranks != 0)
+    if (s->experts == 0 && s->ffn % ranks != 0) /* experts are whole */
         return error_user("%s = %d: must divide model.ffn, %lld", name, ranks, (long long)s->ffn);
     if (s->vocabulary < ranks)
         return error_user("%s = %d: must be at most model.vocabulary, %lld", name, ranks, (long long)s->vocabulary);

@@ -56,7 +56,8 @@ static inline int stage_count(const struct pipeline_parallel *pipeline)
 
 /* A fine-tuning head (model/task_head.h), which replaces the language-model head. */
 struct task_settings {
-    enum deck_head head;       /* DECK_HEAD_LM: none; then the other fields are zero */
+    enum deck_head head;       /* DECK_HEAD_LM: a language model; DECK_HEAD_NONE: the final norm alone. Then the other
+                                  fields are zero */
     enum deck_problem problem; /* DECK_HEAD_TOKEN: classification */
     enum deck_pooling pooling; /* DECK_HEAD_SEQUENCE: not DECK_POOLING_AUTO */
     int64_t labels;            /* classes, or numbers of a sequence */
@@ -166,6 +167,12 @@ static inline int64_t model_kv_heads(const struct model_settings *settings)
 static inline int64_t model_ffn(const struct model_settings *settings)
 {
     return settings->ffn / tensor_ranks(&settings->tensor);
+}
+
+/* Returns the number of experts that this rank stores of each layer; each tensor rank has the same number. */
+static inline int64_t model_experts(const struct model_settings *settings)
+{
+    return settings->experts / tensor_ranks(&settings->tensor);
 }
 
 /* This rank's part of the vocabulary: tokens first .. first + rows - 1. If it does not divide evenly, the first ranks

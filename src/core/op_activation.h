@@ -12,6 +12,7 @@
 struct swiglu_forward_args {
     struct tensor x;              /* f [T, 2 F] */
     struct tensor y;              /* f [T, F]; optional with `to` */
+    struct tensor ends;           /* optional i32 [1, E], without `to`: rows from the last of ends on are not written */
     struct quantized_operands to; /* quantized operands of y */
 };
 
@@ -20,6 +21,7 @@ struct swiglu_backward_args {
     struct tensor x;                /* f [T, 2 F] */
     struct tensor dy;               /* f [T, F] */
     struct tensor dx;               /* f [T, 2 F]; optional with `to` */
+    struct tensor ends;             /* optional, as in swiglu_forward, without `to` and y_to */
     struct quantized_operands to;   /* quantized operands of dx */
     struct quantized_operands y_to; /* optional quantized operands of y */
 };

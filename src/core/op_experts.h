@@ -4,8 +4,10 @@
 
 #include "core/tensor.h"
 
-/* Mixture of experts: a router chooses C of E experts for each token, T C pairs in all. expert_order numbers the pairs
- * by expert; the matrices of pairs, [T C, ...], have rows in this order, so an expert's rows are consecutive. */
+/* Mixture of experts: a router chooses C experts for each token, T C pairs in all. An executor computes the pairs of E
+ * experts: all, or some of them. expert_order numbers the pairs by expert; the matrices of pairs, [S, ...], have rows
+ * in this order, so an expert's rows are consecutive. S is the largest number of pairs that there can be. Rows from
+ * ends[E - 1] on belong to no pair: no op writes them, and no result depends on them. */
 
 enum { EXPERTS_MOST = 256 };
 
@@ -45,13 +47,15 @@ struct expert_load_args {
     struct tensor load;    /* stat [R, E + 1], R divides T */
 };
 
-/* Sorts the pairs (t, c) by experts[t, c], those of an expert by t: places[t, c] = the pair's place in this order,
- * tokens[places[t, c]] = t, and ends[e] = the number of pairs with experts 0 .. e. */
+/* Sorts the pairs (t, c) with experts first .. first + E - 1 by experts[t, c], those of an expert by t: places[t, c] =
+ * the pair's place in this order, tokens[places[t, c]] = t, and ends[e] = the number of pairs with experts first ..
+ * first + e. The places of other pairs are -1. Elements of tokens from ends[E - 1] on are not written. */
 struct expert_order_args {
-    struct tensor experts; /* i32 [T, C], each in 0 .. E - 1; a token's are distinct */
+    struct tensor experts; /* i32 [T, C], each >= 0; a token's are distinct */
     struct tensor places;  /* i32 [T, C] */
-    struct tensor tokens;  /* i32 [1, T C] */
+    struct tensor tokens;  /* i32 [1, S], S = T min(C, E) */
     struct tensor ends;    /* i32 [1, E], E at most EXPERTS_MOST */
+    int64_t first;
 };
 
 /* d[s] = a[s] op(b_e) for each row s of expert e, rows ends[e - 1] .. ends[e] - 1, where b_e is the e-th of E equal
@@ -62,6 +66,7 @@ struct expert_gemm_args {
     struct tensor b;    /* a's type [E K, N]; [E N, K] when transpose_b */
     struct tensor ends; /* i32 [1, E] */
     struct tensor d;    /* a's type [S, N] */
+    int64_t mean_rows;  /* the expected ends[E - 1], for counts of FLOPs; 0: S */
     bool transpose_b;
 };
 
@@ -72,23 +77,26 @@ struct expert_gradient_args {
     struct tensor x;       /* dy's type [S, K] */
     struct tensor ends;    /* i32 [1, E] */
     struct tensor dweight; /* f [E N, K]; a bf16 sum is rounded once */
+    int64_t mean_rows;     /* as in expert_gemm */
     bool accumulate;
 };
 
-/* y[t] = addend[t] + sum over c of weights[t, c] x[places[t, c]], in f32 in the order of c, rounded once. */
+/* y[t] = addend[t] + sum over c of weights[t, c] x[places[t, c]], in f32 in the order of c, rounded once. Pairs with
+ * place -1 add nothing. */
 struct combine_forward_args {
     struct tensor x;       /* f [S, H] */
-    struct tensor places;  /* i32 [T, C], each in 0 .. S - 1 */
+    struct tensor places;  /* i32 [T, C], each in -1 .. S - 1 */
     struct tensor weights; /* optional stat [T, C]; absent: 1 */
     struct tensor addend;  /* optional f [T, H], of x's type; may be y itself; absent: 0 */
     struct tensor y;       /* x's type [T, H] */
 };
 
-/* dx[places[t, c]] = weights[t, c] dy[t]; d_weights[t, c] = dy[t] . x[places[t, c]]. */
+/* dx[places[t, c]] = weights[t, c] dy[t]; d_weights[t, c] = dy[t] . x[places[t, c]], 0 for place -1. Rows of dx without
+ * a place are not written. */
 struct combine_backward_args {
     struct tensor dy;        /* f [T, H] */
     struct tensor x;         /* dy's type [S, H] */
-    struct tensor places;    /* i32 [T, C], each in 0 .. S - 1, without duplicates */
+    struct tensor places;    /* i32 [T, C], each in -1 .. S - 1, without duplicates but -1 */
     struct tensor weights;   /* stat [T, C] */
     struct tensor dx;        /* dy's type [S, H] */
     struct tensor d_weights; /* stat [T, C] */

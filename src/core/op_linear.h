@@ -38,6 +38,7 @@ struct embedding_forward_args {
     struct tensor scale;  /* optional f32 [1, T]; absent: 1 */
     struct tensor weight; /* f [V, H] */
     struct tensor y;      /* f [T, H] */
+    struct tensor ends;   /* optional i32 [1, E]: rows from the last of ends on are not written */
     int64_t origin;
 };
 

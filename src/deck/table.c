@@ -34,7 +34,8 @@ const struct deck_row deck_table[] = {
          "Form of the blocks and the head. \"preset\" is the preset's family, or \"llama\" without a preset. \"qwen2\" "
          "(also Qwen 2.5) is a Llama with biases of q, k and v, \"qwen3\" one with norms of q and k (QK norm), "
          "\"mistral\" one with a sliding window (model.sliding_window), \"mixtral\" one with a mixture of "
-         "experts in place of each MLP; \"esmc\" is ESM C, \"ntv2\" the Nucleotide Transformer v2."},
+         "experts in place of each MLP, \"olmo2\" one with norms after attention and MLP; \"esmc\" is ESM C, \"ntv2\" "
+         "the Nucleotide Transformer v2."},
     {CHOICE(model.objective, DECK_OBJECTIVE_FAMILY, "family", "causal", "masked"), .restart = RESTART_MODEL,
      .doc =
          "\"causal\": a token sees earlier tokens, and the model predicts the next one. \"masked\": a token sees all, "
@@ -75,7 +76,7 @@ const struct deck_row deck_table[] = {
     {CHOICE(model.tied, DECK_TIED_PRESET, "preset", "yes", "no"), .restart = RESTART_TENSORS,
      .doc = "Whether the head shares the embedding's matrix; without a preset, \"esm2\" does."},
     {BOOL(model.attention_bias, false), .restart = RESTART_TENSORS,
-     .doc = "\"llama\" and \"qwen3\": the linear layers of attention (q, k, v and o) have biases."},
+     .doc = "\"llama\", \"qwen3\" and \"olmo2\": the linear layers of attention (q, k, v and o) have biases."},
     {BOOL(model.mlp_bias, false), .restart = RESTART_TENSORS,
      .doc = "\"llama\": the linear layers of the MLP have biases."},
     {INT(model.num_local_experts, 0, 0, 256), .restart = RESTART_TENSORS,
@@ -85,11 +86,13 @@ const struct deck_row deck_table[] = {
     {REAL(model.router_aux_loss_coef, 0.001, 0, 1e6), .restart = RESTART_LOGGED,
      .doc = "\"mixtral\": weight of the auxiliary loss that balances the load of the experts; 0 turns it off. It is "
             "added in training, and the reported loss is without it. Mixtral 8x7B was published with 0.02."},
-    {CHOICE(model.head, DECK_HEAD_LM, "lm", "sequence", "token"), .restart = RESTART_TENSORS,
+    {CHOICE(model.head, DECK_HEAD_LM, "lm", "sequence", "token", "none"), .restart = RESTART_TENSORS,
      .doc =
          "What the model's last layers compute. \"lm\": tokens, as in pretraining. \"sequence\": a class or numbers "
          "for each sequence, as transformers' ...ForSequenceClassification. \"token\": a class for each token, as "
-         "...ForTokenClassification. The last two learn from labels in the token stores (cistron prepare --labels)."},
+         "...ForTokenClassification. These two learn from labels in the token stores (cistron prepare --labels). "
+         "\"none\": nothing, in checkpoints of an imported EsmModel, which cistron embed reads and from which a model "
+         "with a head starts."},
     {INT(model.num_labels, 0, 0, WIDTH), .restart = RESTART_TENSORS,
      .doc = "Classes of a fine-tuning head, or numbers of a sequence."},
     {CHOICE(model.problem_type, DECK_PROBLEM_CLASSIFICATION, "classification", "regression"),
@@ -459,7 +462,8 @@ const struct deck_row deck_table[] = {
     {INT(parallel.tensor, 1, 1, INDEX), .unit = "ranks", .restart = RESTART_LOGGED,
      .doc = "Tensor parallelism: consecutive ranks that share each layer, with a part of the heads, of the MLP, and of "
             "the vocabulary in embedding and head. A divisor of the number of ranks, of model.heads and of model.ffn, "
-            "that divides model.kv_heads or is a multiple of it."},
+            "that divides model.kv_heads or is a multiple of it. With experts each rank has whole ones: a divisor of "
+            "model.num_local_experts instead of model.ffn."},
     {BOOL(parallel.sequence, true), .restart = RESTART_LOGGED,
      .doc = "Sequence parallelism: with parallel.tensor above 1, each rank has a part of the tokens between the linear "
             "layers (norms and residuals). Sends no more, and saves memory."},

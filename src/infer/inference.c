@@ -269,6 +269,10 @@ static int check_head(const struct inference *inference)
 {
     if (inference->shape.use == MEMORY_EMBED || inference->setup.model.task.head == DECK_HEAD_LM)
         return ERROR_NONE;
+    if (inference->setup.model.task.head == DECK_HEAD_NONE)
+        return error_user("%s: has no language-model head (model.head = \"none\"); cistron embed reads its states, and "
+                          "cistron train adds a head",
+                          inference->path);
     return error_user(
         "%s: has a fine-tuning head (model.head) instead of a language-model head; cistron embed reads its "
         "states, and cistron export writes it for transformers",

@@ -135,8 +135,8 @@ struct task_settings model_task_from_deck(const struct deck *deck)
 {
     const enum deck_pooling own = model_causal_from_deck(deck) ? DECK_POOLING_LAST : DECK_POOLING_FIRST;
     const enum deck_head head = (enum deck_head)deck->model.head;
-    if (head == DECK_HEAD_LM)
-        return (struct task_settings){.head = DECK_HEAD_LM};
+    if (head == DECK_HEAD_LM || head == DECK_HEAD_NONE)
+        return (struct task_settings){.head = head};
     return (struct task_settings){
         .head = head,
         .problem = (enum deck_problem)deck->model.problem_type,

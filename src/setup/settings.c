@@ -144,10 +144,20 @@ static int check_micro_batches(const struct deck *deck, int64_t ranks)
                       (long long)stages, (long long)((count / stages + 1) * stages * micro_batch_rows(deck, ranks)));
 }
 
+static int check_head(const struct deck *deck)
+{
+    if (deck->model.head != DECK_HEAD_NONE)
+        return ERROR_NONE;
+    return error_user("key model.head = \"none\": there is nothing to train, as in an imported EsmModel; set it to "
+                      "\"sequence\" or \"token\", or to \"lm\" for a new language-model head");
+}
+
 int settings_check_sizes(const struct deck *deck, int64_t ranks)
 {
     struct loader_settings settings = settings_of_loader(deck);
-    int code = loader_check_settings(&settings);
+    int code = check_head(deck);
+    if (code == ERROR_NONE)
+        code = loader_check_settings(&settings);
     if (code == ERROR_NONE)
         code = layout_check(deck, ranks);
     return code == ERROR_NONE ? check_micro_batches(deck, ranks) : code;
@@ -243,7 +253,7 @@ static int check_widths(const struct precision *precision, const struct model_se
     const bool *linears = precision->linears;
     const bool blocks = precision->eight.count > 0 || precision->four.count > 0;
     const bool attention = blocks && (linears[LINEAR_QKV] || linears[LINEAR_O]);
-    const bool mlp = blocks && (linears[LINEAR_UP] || linears[LINEAR_DOWN]);
+    const bool mlp = blocks && m->experts == 0 && (linears[LINEAR_UP] || linears[LINEAR_DOWN]);
     const int64_t multiple = multiple_of(precision);
     const char *fewer = "precision.linears can leave linear layers out";
     const struct {

@@ -223,6 +223,14 @@ static void connect_sums(struct session *s)
     connect_group(s, s->groups.far, STREAM_REDUCE, OP_ALL_TO_ALL);
 }
 
+/* Muon broadcasts matrices in the group that gathers weights, whose other collectives may all be copies. */
+static void connect_owners(struct session *s)
+{
+    struct group *group = s->groups.gather;
+    if (s->setup.model.muon && group != NULL && group->copies)
+        group->class->connect(group);
+}
+
 static void connect_stages(struct session *s)
 {
     struct group *group = s->groups.stages;
@@ -338,6 +346,7 @@ int session_create(struct session *s, const struct deck *deck, struct comm *worl
     s->setup.model.pad.id = loader_tokenizer(s->train)->pad;
     connect_context(s, s->setup.model.context.method);
     connect_sums(s);
+    connect_owners(s);
     connect_stages(s);
     if (fit_chooses(deck))
         code = choose_by_memory(s);

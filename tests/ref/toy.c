@@ -20,6 +20,7 @@ struct model_settings toy_settings(enum toy_kind kind)
         [TOY_LLAMA] = &family_llama,     [TOY_LLAMA_TIED] = &family_llama, [TOY_ESM2] = &family_esm2,
         [TOY_AMPLIFY] = &family_amplify, [TOY_QWEN] = &family_qwen3,       [TOY_MISTRAL] = &family_mistral,
         [TOY_ESMC] = &family_esmc,       [TOY_NTV2] = &family_ntv2,        [TOY_MIXTRAL] = &family_mixtral,
+        [TOY_OLMO2] = &family_olmo2,
     };
     return (struct model_settings){.family = of[kind],
                                    .layers = 3,
