@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-static int run(struct prepare *prepare)
+static int run(struct prepare_run *prepare)
 {
     int code = prepare_options(prepare);
     if (code == ERROR_NONE)
@@ -26,7 +26,7 @@ static int run(struct prepare *prepare)
 int prepare_run(const struct prepare_settings *given)
 {
     struct prepare_settings settings = *given;
-    struct prepare prepare = {.settings = &settings};
+    struct prepare_run prepare = {.settings = &settings};
     struct prepare_inputs inputs;
     int code = inputs_expand(&inputs, given->inputs, given->input_count);
     settings.inputs = (const char *const *)inputs.paths;

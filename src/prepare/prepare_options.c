@@ -9,7 +9,7 @@
 #include <sched.h>
 #include <string.h>
 
-static int choose_format(struct prepare *prepare)
+static int choose_format(struct prepare_run *prepare)
 {
     const char *format = prepare->settings->format;
     prepare->megatron = format != NULL && strcmp(format, "megatron") == 0;
@@ -30,7 +30,7 @@ static int64_t count_cpus(void)
     return quota < 1 ? 1 : quota < cpus ? (int64_t)quota : cpus;
 }
 
-static int open_tokenizer(struct prepare *prepare)
+static int open_tokenizer(struct prepare_run *prepare)
 {
     const struct prepare_settings *settings = prepare->settings;
     int code = tokenizer_open(&prepare->tokenizer, settings->tokenizer);
@@ -48,7 +48,7 @@ static int open_tokenizer(struct prepare *prepare)
     return ERROR_NONE;
 }
 
-static int open_split(struct prepare *prepare)
+static int open_split(struct prepare_run *prepare)
 {
     const struct prepare_settings *settings = prepare->settings;
     if (settings->split_column == NULL)
@@ -59,7 +59,7 @@ static int open_split(struct prepare *prepare)
     return ERROR_NONE;
 }
 
-static int open_clusters(struct prepare *prepare)
+static int open_clusters(struct prepare_run *prepare)
 {
     const struct prepare_settings *settings = prepare->settings;
     if (settings->clusters == NULL)
@@ -71,7 +71,7 @@ static int open_clusters(struct prepare *prepare)
     return code;
 }
 
-static int open_regions(struct prepare *prepare)
+static int open_regions(struct prepare_run *prepare)
 {
     const char *path = prepare->settings->regions;
     if (path == NULL)
@@ -81,7 +81,7 @@ static int open_regions(struct prepare *prepare)
     return regions_read(&prepare->regions, path);
 }
 
-static int open_labels(struct prepare *prepare)
+static int open_labels(struct prepare_run *prepare)
 {
     const struct prepare_settings *settings = prepare->settings;
     if (settings->labels == NULL && (settings->label_kind != NULL || settings->classes != NULL))
@@ -99,7 +99,7 @@ static int open_labels(struct prepare *prepare)
     return code;
 }
 
-int prepare_options(struct prepare *prepare)
+int prepare_options(struct prepare_run *prepare)
 {
     if (prepare->settings->input_count < 1)
         return error_user("prepare: no input file given ('-' is standard input)");

@@ -1,4 +1,4 @@
-/* What the files of `cistron prepare` share: the state of a run.
+/* Declarations shared by the files of `cistron prepare`, and the state of a run:
  *
  *     prepare.c          the steps of a run
  *     prepare_options.c  options and the files that they name
@@ -41,7 +41,7 @@ struct prepare_whole {
     int64_t length, capacity;
 };
 
-struct prepare {
+struct prepare_run {
     const struct prepare_settings *settings;
     const struct tokenizer *tokenizer;
     bool megatron; /* write a Megatron data set */
@@ -82,28 +82,28 @@ struct prepare {
 
 /* Checks the options and opens the tokenizer, the split, and the files of clusters and regions. ERROR_USER: an option
  * is out of range, or does not go with another one; errors of the files. */
-int prepare_options(struct prepare *prepare);
+int prepare_options(struct prepare_run *prepare);
 
 /* Makes and checks the outputs' paths; for Megatron data sets, prefixes. Makes their folder. */
-int prepare_name_outputs(struct prepare *prepare);
+int prepare_name_outputs(struct prepare_run *prepare);
 
 /* Reads all inputs into the spool. ERROR_USER: errors of the files; no record has a sequence, a region or a cluster. */
-int prepare_read(struct prepare *prepare);
+int prepare_read(struct prepare_run *prepare);
 
 /* Encodes letters of the current record: of bases, or residues, whose last '*' is dropped. */
-int prepare_append(struct prepare *prepare, const char *text, int64_t length);
-int prepare_append_residues(struct prepare *prepare, struct record_piece *piece);
+int prepare_append(struct prepare_run *prepare, const char *text, int64_t length);
+int prepare_append_residues(struct prepare_run *prepare, struct record_piece *piece);
 /* Keeps letters of the current record, of which regions are taken at its end. */
-int prepare_gather(struct prepare *prepare, const char *text, int64_t length);
+int prepare_gather(struct prepare_run *prepare, const char *text, int64_t length);
 /* Ends the current record of letters, if there is one. */
-int prepare_end_record(struct prepare *prepare);
+int prepare_end_record(struct prepare_run *prepare);
 /* Stores an encoded record of text (encoding_take). */
 int prepare_take_text(void *self, const char *name, const void *ids, int64_t count);
 
 /* Writes the records of the spool to the outputs. */
-int prepare_write(struct prepare *prepare);
+int prepare_write(struct prepare_run *prepare);
 
 /* Logs counts and checksums. */
-void prepare_report(const struct prepare *prepare);
+void prepare_report(const struct prepare_run *prepare);
 
 #endif

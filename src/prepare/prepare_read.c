@@ -25,7 +25,7 @@ static int64_t count_bytes(const struct prepare_settings *settings)
     return bytes;
 }
 
-static int read_text(struct prepare *prepare, const struct record_piece *piece)
+static int read_text(struct prepare_run *prepare, const struct record_piece *piece)
 {
     if (piece->kind == RECORD_NAME)
         return encoding_name(prepare->encoding, piece->text, piece->length);
@@ -34,7 +34,7 @@ static int read_text(struct prepare *prepare, const struct record_piece *piece)
 }
 
 /* Takes a field of the current record, number `record` of a file. */
-static int read_field(struct prepare *prepare, const struct record_piece *piece, const char *file, int64_t record)
+static int read_field(struct prepare_run *prepare, const struct record_piece *piece, const char *file, int64_t record)
 {
     int labels = 0;
     if (prepare->labels != NULL)
@@ -58,7 +58,7 @@ static int read_field(struct prepare *prepare, const struct record_piece *piece,
 }
 
 /* Lists the fields that readers return of each record: labels, then the split's column. */
-static int list_fields(const struct prepare *prepare, const char *fields[RECORD_LABELS])
+static int list_fields(const struct prepare_run *prepare, const char *fields[RECORD_LABELS])
 {
     int count = 0;
     const char *const *labels = prepare->labels != NULL ? labels_fields(prepare->labels, &count) : NULL;
@@ -69,7 +69,7 @@ static int list_fields(const struct prepare *prepare, const char *fields[RECORD_
     return count;
 }
 
-static int read_characters(struct prepare *prepare, struct record_piece *piece)
+static int read_characters(struct prepare_run *prepare, struct record_piece *piece)
 {
     if (piece->kind == RECORD_SEQUENCE && prepare->regions.count > 0)
         return prepare_gather(prepare, piece->text, piece->length);
@@ -84,7 +84,7 @@ static int read_characters(struct prepare *prepare, struct record_piece *piece)
     return code;
 }
 
-static int read_records(struct prepare *prepare, struct record_source *source)
+static int read_records(struct prepare_run *prepare, struct record_source *source)
 {
     const bool text = prepare->encoding != NULL;
     struct record_reader *reader;
@@ -124,7 +124,7 @@ static int read_records(struct prepare *prepare, struct record_source *source)
     return code;
 }
 
-static int read_file(struct prepare *prepare, const char *path)
+static int read_file(struct prepare_run *prepare, const char *path)
 {
     struct record_source *source;
     int code = source_open(&source, path);
@@ -139,7 +139,7 @@ static int read_file(struct prepare *prepare, const char *path)
 }
 
 /* After all files: whether their records had the regions. */
-static int check_regions(const struct prepare *prepare)
+static int check_regions(const struct prepare_run *prepare)
 {
     const struct bed_regions *regions = &prepare->regions;
     const int64_t missing = regions->count - prepare->regions_taken;
@@ -153,7 +153,7 @@ static int check_regions(const struct prepare *prepare)
     return ERROR_NONE;
 }
 
-static int refuse_nothing(const struct prepare *prepare)
+static int refuse_nothing(const struct prepare_run *prepare)
 {
     if (prepare->skipped_records > 0)
         return error_user(
@@ -164,7 +164,7 @@ static int refuse_nothing(const struct prepare *prepare)
     return error_user("%s: no record has a sequence, there is nothing to store", prepare->settings->inputs[0]);
 }
 
-int prepare_read(struct prepare *prepare)
+int prepare_read(struct prepare_run *prepare)
 {
     const struct prepare_settings *settings = prepare->settings;
     int code = ERROR_NONE;

@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int put_tokens(struct prepare *prepare, const void *ids, int64_t count)
+static int put_tokens(struct prepare_run *prepare, const void *ids, int64_t count)
 {
     duplicates_append(prepare->duplicates, ids, count * prepare->token_bytes);
     return spool_append(prepare->spool, ids, count);
 }
 
 /* Keeps a record's labels. *dropped: it has none, and such records are skipped. */
-static int put_labels(struct prepare *prepare, const char *name, bool *dropped)
+static int put_labels(struct prepare_run *prepare, const char *name, bool *dropped)
 {
     *dropped = false;
     if (prepare->labels == NULL)
@@ -28,7 +28,7 @@ static int put_labels(struct prepare *prepare, const char *name, bool *dropped)
 }
 
 /* Ends a record that has tokens. */
-static int put_record(struct prepare *prepare, const char *name)
+static int put_record(struct prepare_run *prepare, const char *name)
 {
     const bool equal = duplicates_end(prepare->duplicates);
     bool named = true, dropped;
@@ -48,7 +48,7 @@ static int put_record(struct prepare *prepare, const char *name)
     return spool_end(prepare->spool, name);
 }
 
-int prepare_append(struct prepare *prepare, const char *text, int64_t length)
+int prepare_append(struct prepare_run *prepare, const char *text, int64_t length)
 {
     int code = ERROR_NONE;
     prepare->length += length;
@@ -62,13 +62,13 @@ int prepare_append(struct prepare *prepare, const char *text, int64_t length)
     return code;
 }
 
-int prepare_append_residues(struct prepare *prepare, struct record_piece *piece)
+int prepare_append_residues(struct prepare_run *prepare, struct record_piece *piece)
 {
     int code = record_stops_take(&prepare->stops, piece) ? prepare_append(prepare, "*", 1) : ERROR_NONE;
     return code == ERROR_NONE ? prepare_append(prepare, piece->text, piece->length) : code;
 }
 
-int prepare_gather(struct prepare *prepare, const char *text, int64_t length)
+int prepare_gather(struct prepare_run *prepare, const char *text, int64_t length)
 {
     struct prepare_whole *whole = &prepare->whole;
     if (whole->length + length > whole->capacity) {
@@ -80,7 +80,7 @@ int prepare_gather(struct prepare *prepare, const char *text, int64_t length)
     return ERROR_NONE;
 }
 
-static int take_region(struct prepare *prepare, const struct bed_region *region)
+static int take_region(struct prepare_run *prepare, const struct bed_region *region)
 {
     const int64_t count = region->end - region->start;
     if (region->end > prepare->whole.length)
@@ -101,7 +101,7 @@ static int take_region(struct prepare *prepare, const struct bed_region *region)
 }
 
 /* Takes the regions of the record that has been gathered. */
-static int take_regions(struct prepare *prepare)
+static int take_regions(struct prepare_run *prepare)
 {
     int64_t count;
     int code = ERROR_NONE;
@@ -114,13 +114,13 @@ static int take_regions(struct prepare *prepare)
 }
 
 /* Notes the part of the record that ends; records end in the order in which they were read. */
-static void next_part(struct prepare *prepare)
+static void next_part(struct prepare_run *prepare)
 {
     if (prepare->split.by_column)
         prepare->part = prepare->parts[prepare->part_next++];
 }
 
-int prepare_end_record(struct prepare *prepare)
+int prepare_end_record(struct prepare_run *prepare)
 {
     int code = ERROR_NONE;
     if (prepare->name != NULL)
@@ -143,7 +143,7 @@ int prepare_end_record(struct prepare *prepare)
 
 int prepare_take_text(void *self, const char *name, const void *ids, int64_t count)
 {
-    struct prepare *prepare = self;
+    struct prepare_run *prepare = self;
     next_part(prepare);
     if (count == 0) {
         prepare->empty_records++;

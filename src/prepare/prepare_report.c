@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void warn_of_repeats(const struct prepare *prepare)
+static void warn_of_repeats(const struct prepare_run *prepare)
 {
     int64_t counts[SPLIT_PARTS];
     char *list = memory_string("");
@@ -30,7 +30,7 @@ static void warn_of_repeats(const struct prepare *prepare)
 }
 
 /* Reports the labels of the stores: the first few classes or numbers. */
-static void report_labels(const struct prepare *prepare)
+static void report_labels(const struct prepare_run *prepare)
 {
     enum { NAMED = 8 };
     const struct store_labels labels = labels_of_store(prepare->labels);
@@ -57,7 +57,7 @@ static void report_labels(const struct prepare *prepare)
     free(list);
 }
 
-void prepare_report(const struct prepare *prepare)
+void prepare_report(const struct prepare_run *prepare)
 {
     int64_t total = spool_tokens(prepare->spool);
     for (int i = 0; i < prepare->split.parts; i++) {

@@ -22,7 +22,7 @@ static int make_folder(const char *output)
 }
 
 /* Checks the files of an output, none of which may be an input. */
-static int check_output(const struct prepare *prepare, const char *output)
+static int check_output(const struct prepare_run *prepare, const char *output)
 {
     static const char *const endings[] = {".bin", ".idx"};
     const struct prepare_settings *settings = prepare->settings;
@@ -51,7 +51,7 @@ static int stem_length(const char *out, bool megatron)
     return (int)length;
 }
 
-int prepare_name_outputs(struct prepare *prepare)
+int prepare_name_outputs(struct prepare_run *prepare)
 {
     const struct prepare_settings *settings = prepare->settings;
     const char *out = settings->output, *ending = prepare->megatron ? "" : ".h5";
@@ -78,7 +78,7 @@ static char *piece_name(const struct spool_record *record, const struct split_pi
 }
 
 /* Copies a piece's tokens from the spool to its output. */
-static int copy_piece(struct prepare *prepare, const struct split_piece *piece)
+static int copy_piece(struct prepare_run *prepare, const struct split_piece *piece)
 {
     int code = ERROR_NONE;
     const int64_t most = PREPARE_COPY / prepare->token_bytes;
@@ -99,7 +99,7 @@ static int copy_piece(struct prepare *prepare, const struct split_piece *piece)
 }
 
 /* Visits all pieces of all records: counts what each output will have, or writes them. */
-static int distribute(struct prepare *prepare, bool write)
+static int distribute(struct prepare_run *prepare, bool write)
 {
     int more = 1, code = spool_rewind(prepare->spool);
     while (code == ERROR_NONE && more) {
@@ -132,7 +132,7 @@ static int distribute(struct prepare *prepare, bool write)
 }
 
 /* Removes the outputs of parts that the column names for no record. */
-static void drop_empty_outputs(struct prepare *prepare)
+static void drop_empty_outputs(struct prepare_run *prepare)
 {
     int64_t sequences[SPLIT_PARTS];
     int kept = 0;
@@ -148,7 +148,7 @@ static void drop_empty_outputs(struct prepare *prepare)
     split_drop_empty(&prepare->split, sequences);
 }
 
-int prepare_write(struct prepare *prepare)
+int prepare_write(struct prepare_run *prepare)
 {
     int64_t sequences = 0;
     struct store_labels labels;
