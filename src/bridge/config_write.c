@@ -81,8 +81,7 @@ int config_check(const struct model_settings *s, enum checkpoint_dialect dialect
     const bool te = dialect == DIALECT_TE, rope = family_key(family, CONFIG_ROPE) != NULL;
     const struct config_key *gated = family_key(family, CONFIG_GATED);
     if (architecture == NULL && s->task.head != DECK_HEAD_LM)
-        return error_user(
-            "key model.head: BioNeMo has no class for this head; export in transformers' dialect");
+        return error_user("key model.head: BioNeMo has no class for this head; export in transformers' dialect");
     if (architecture == NULL)
         return error_user("key model.family = \"%s\": %s has no class for this family", family->name,
                           te ? "BioNeMo" : "transformers");
