@@ -18,8 +18,11 @@ static __global__ WALK_BOUNDS void combine_forward_kernel(struct row_walk walk, 
             float sum[N], v[N];
             unpack(start, sum);
             for (int c = 0; c < places.cols; c++) {
+                const int place = places.row(row)[c];
                 const float weight = weights.data != NULL ? weights.row(row)[c] : 1.0f;
-                load(x.row(places.row(row)[c]) + (int64_t)p * N, v);
+                if (place < 0)
+                    continue;
+                load(x.row(place) + (int64_t)p * N, v);
 #pragma unroll
                 for (int i = 0; i < N; i++)
                     sum[i] += weight * v[i];
@@ -52,7 +55,7 @@ static __global__ void __launch_bounds__(PAIR_THREADS)
     const int64_t place = places.row(t)[c];
     const float weight = weights.row(t)[c];
     float dot = 0.0f;
-    for (int64_t col = threadIdx.x % WARP * N; col < dy.cols; col += WARP * N) {
+    for (int64_t col = threadIdx.x % WARP * N; col < dy.cols && place >= 0; col += WARP * N) {
         float d[N], v[N];
         load(dy.row(t) + col, d);
         load(x.row(place) + col, v);

@@ -6,11 +6,12 @@ static struct token_rows rows_of(const struct tensor &tokens, int64_t origin, co
     return {static_cast<const int32_t *>(tokens.data), (uint32_t)origin, (uint32_t)weight.rows};
 }
 
-/* scale: NULL is 1. */
+/* scale: NULL is 1; ends: NULL is all rows. */
 template <typename T, int N>
 __global__ WALK_BOUNDS void embedding_forward(struct row_walk walk, view<const T> weight, struct token_rows rows,
-                                              const float *scale, view<T> y)
+                                              const float *scale, view<T> y, const int32_t *ends, int ends_count)
 {
+    limit_rows(walk, ends, ends_count);
     walk_packs<4>(
         walk,
         [&](uint32_t row, uint32_t p) {
@@ -41,7 +42,8 @@ void cuda_embedding_forward(const struct cuda_target *target, const struct embed
         constexpr int N = decltype(width)::value;
         walk_launch(target, "embedding_forward", embedding_forward<T, N>, args->y.rows, args->y.cols / N,
                     view_of<const T>(args->weight), rows_of(args->tokens, args->origin, args->weight),
-                    static_cast<const float *>(args->scale.data), view_of<T>(args->y));
+                    static_cast<const float *>(args->scale.data), view_of<T>(args->y),
+                    static_cast<const int32_t *>(args->ends.data), (int)args->ends.cols);
     });
 }
 

@@ -180,18 +180,20 @@ void cuda_expert_load(const struct cuda_target *target, const struct expert_load
     CUDA_CHECK_LAUNCH("expert_load");
 }
 
-/* order: the pairs, numbered token by token, in the order of their experts. A thread has a place, and writes the ends
- * of the experts up to its own, from that of the place before; the last one also those after. */
+/* order: the pairs, numbered token by token, in the order of their experts; pairs of other experts than those with ends
+ * are last. A thread has a place, and writes the ends of the experts up to its own, from that of the place before; the
+ * last one also those after. */
 static __global__ void __launch_bounds__(ROUTE_THREADS)
-    expert_places_kernel(const int32_t *order, const int32_t *experts, int pairs, int count, int32_t *places,
-                         int32_t *tokens, int32_t *ends, int ends_count)
+    expert_places_kernel(const int32_t *order, struct token_rows experts, int pairs, int count, int32_t *places,
+                         int32_t *tokens, int32_t *ends)
 {
-    const int place = blockIdx.x * ROUTE_THREADS + threadIdx.x;
+    const int place = blockIdx.x * ROUTE_THREADS + threadIdx.x, ends_count = (int)experts.rows;
     if (place >= pairs)
         return;
-    const int pair = order[place], expert = experts[pair], before = place > 0 ? experts[order[place - 1]] : 0;
-    places[pair] = place;
-    tokens[place] = pair / count;
+    const int pair = order[place], expert = experts.at(pair), before = place > 0 ? experts.at(order[place - 1]) : 0;
+    places[pair] = expert < ends_count ? place : -1;
+    if (expert < ends_count)
+        tokens[place] = pair / count;
     for (int e = before; e < expert; e++)
         ends[e] = place;
     for (int e = expert; place == pairs - 1 && e < ends_count; e++)
@@ -206,7 +208,8 @@ int64_t cuda_expert_order_workspace(const struct cuda_target *, const struct exp
 void cuda_expert_order(const struct cuda_target *target, const struct expert_order_args *args)
 {
     const int64_t pairs = tensor_count(&args->experts);
-    const int32_t *experts = static_cast<const int32_t *>(args->experts.data);
+    const struct token_rows experts = {static_cast<const int32_t *>(args->experts.data), (uint32_t)args->first,
+                                       (uint32_t)args->ends.cols};
     int32_t *ends = static_cast<int32_t *>(args->ends.data);
     if (!tensor_contiguous(&args->experts) || !tensor_contiguous(&args->places) || pairs > INT32_MAX / 2)
         error_fatal("cuda executor: expert_order of %lld pairs: at most %d, in contiguous matrices", (long long)pairs,
@@ -215,9 +218,9 @@ void cuda_expert_order(const struct cuda_target *target, const struct expert_ord
         CUDA_CHECK(cudaMemsetAsync(ends, 0, (size_t)args->ends.cols * sizeof *ends, target->stream));
         return;
     }
-    const int32_t *order = token_order(target, {experts, 0, (uint32_t)args->ends.cols}, pairs, target->workspace);
+    const int32_t *order = token_order(target, experts, pairs, target->workspace);
     expert_places_kernel<<<(unsigned)ceil_div(pairs, ROUTE_THREADS), ROUTE_THREADS, 0, target->stream>>>(
         order, experts, (int)pairs, (int)args->experts.cols, static_cast<int32_t *>(args->places.data),
-        static_cast<int32_t *>(args->tokens.data), ends, (int)args->ends.cols);
+        static_cast<int32_t *>(args->tokens.data), ends);
     CUDA_CHECK_LAUNCH("expert_order");
 }

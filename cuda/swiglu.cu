@@ -30,9 +30,12 @@ __device__ __forceinline__ gate_up<T, N> load_gate_up(const view<const T> &x, ui
     return {load_pack<N>(gate), load_pack<N>(gate + x.cols / 2)};
 }
 
+/* ends: NULL is all rows. */
 template <typename T, int N>
-__global__ WALK_BOUNDS void swiglu_forward(struct row_walk walk, view<const T> x, view<T> y)
+__global__ WALK_BOUNDS void swiglu_forward(struct row_walk walk, view<const T> x, view<T> y, const int32_t *ends,
+                                           int ends_count)
 {
+    limit_rows(walk, ends, ends_count);
     walk_packs<2>(
         walk, [&](uint32_t row, uint32_t p) { return load_gate_up<T, N>(x, row, p); },
         [&](uint32_t row, uint32_t p, const gate_up<T, N> &in) {
@@ -46,10 +49,12 @@ __global__ WALK_BOUNDS void swiglu_forward(struct row_walk walk, view<const T> x
         });
 }
 
-/* dx may be x. */
+/* dx may be x. ends: NULL is all rows. */
 template <typename T, int N>
-__global__ WALK_BOUNDS void swiglu_backward(struct row_walk walk, view<const T> x, view<const T> dy, view<T> dx)
+__global__ WALK_BOUNDS void swiglu_backward(struct row_walk walk, view<const T> x, view<const T> dy, view<T> dx,
+                                            const int32_t *ends, int ends_count)
 {
+    limit_rows(walk, ends, ends_count);
     struct loaded {
         gate_up<T, N> x;
         pack<T, N> dy;
@@ -220,13 +225,14 @@ void cuda_swiglu_forward(const struct cuda_target *target, const struct swiglu_f
         using T = decltype(zero);
         constexpr int N = decltype(width)::value;
         walk_launch(target, "swiglu_forward", swiglu_forward<T, N>, args->y.rows, args->y.cols / N,
-                    view_of<const T>(args->x), view_of<T>(args->y));
+                    view_of<const T>(args->x), view_of<T>(args->y), static_cast<const int32_t *>(args->ends.data),
+                    (int)args->ends.cols);
     });
 }
 
 static void make_again(const struct cuda_target *target, const struct swiglu_backward_args *args)
 {
-    const struct swiglu_forward_args forward = {args->x, {}, args->y_to};
+    const struct swiglu_forward_args forward = {args->x, {}, {}, args->y_to};
     if (has_quantized(&args->y_to))
         cuda_swiglu_forward(target, &forward);
 }
@@ -267,7 +273,8 @@ void cuda_swiglu_backward(const struct cuda_target *target, const struct swiglu_
         using T = decltype(zero);
         constexpr int N = decltype(width)::value;
         walk_launch(target, "swiglu_backward", swiglu_backward<T, N>, args->dy.rows, args->dy.cols / N,
-                    view_of<const T>(args->x), view_of<const T>(args->dy), view_of<T>(args->dx));
+                    view_of<const T>(args->x), view_of<const T>(args->dy), view_of<T>(args->dx),
+                    static_cast<const int32_t *>(args->ends.data), (int)args->ends.cols);
     });
     if (wants_quantized(args->to)) {
         struct quantize_args quantize = {args->dx, args->to, {}, false};

@@ -40,6 +40,13 @@ inline void walk_launch(const struct cuda_target *target, const char *name,
     CUDA_CHECK_LAUNCH(name);
 }
 
+/* Limits the walk to the rows before the last of `count` ends. ends NULL: no limit. */
+__device__ __forceinline__ void limit_rows(struct row_walk &walk, const int32_t *ends, int count)
+{
+    if (ends != NULL)
+        walk.rows = min(walk.rows, (uint32_t)ends[count - 1]);
+}
+
 template <int N, typename T> __device__ __forceinline__ T *pack_at(const struct view<T> &x, uint32_t row, uint32_t pack)
 {
     using byte = std::conditional_t<std::is_const_v<T>, const char, char>;

@@ -55,6 +55,8 @@ static const struct sample samples[] = {
            .scale_a = TENSOR(F32, 1, 1), .scale_b = TENSOR(F32, 1, 11), .scaling_b = SCALING_ROW, .transpose_b = true),
     SAMPLE(EMBEDDING_FORWARD, embedding_forward, "scale- weight.rows", .tokens = TENSOR(I32, 1, 7),
            .scale = TENSOR(F32, 1, 7), .weight = TENSOR(BF16, 11, 5), .y = TENSOR(BF16, 7, 5)),
+    SAMPLE(EMBEDDING_FORWARD, embedding_forward, "weight.rows ends- ends.cols", .tokens = TENSOR(I32, 1, 7),
+           .weight = TENSOR(BF16, 11, 5), .y = TENSOR(BF16, 7, 5), .ends = TENSOR(I32, 1, 3)),
     SAMPLE(EMBEDDING_BACKWARD, embedding_backward, "scale- dweight.rows", .tokens = TENSOR(I32, 1, 7),
            .scale = TENSOR(F32, 1, 7), .dy = TENSOR(BF16, 7, 5), .dweight = TENSOR(BF16, 11, 5)),
     SAMPLE(RMSNORM_FORWARD, rmsnorm_forward, "", .x = TENSOR(BF16, 7, 5), .weight = TENSOR(BF16, 1, 5),
@@ -82,6 +84,8 @@ static const struct sample samples[] = {
            .labels = TENSOR(I32, 1, 6), .load = TENSOR(F32, 3, 6)),
     SAMPLE(EXPERT_ORDER, expert_order, "ends.cols", .experts = TENSOR(I32, 7, 2), .places = TENSOR(I32, 7, 2),
            .tokens = TENSOR(I32, 1, 14), .ends = TENSOR(I32, 1, 5)),
+    SAMPLE(EXPERT_ORDER, expert_order, "", .experts = TENSOR(I32, 7, 2), .places = TENSOR(I32, 7, 2),
+           .tokens = TENSOR(I32, 1, 7), .ends = TENSOR(I32, 1, 1), .first = 3),
     SAMPLE(EXPERT_GEMM, expert_gemm, "", .a = TENSOR(BF16, 7, 11), .b = TENSOR(BF16, 33, 13), .ends = TENSOR(I32, 1, 3),
            .d = TENSOR(BF16, 7, 13)),
     SAMPLE(EXPERT_GEMM, expert_gemm, "", .a = TENSOR(BF16, 7, 11), .b = TENSOR(BF16, 39, 11), .ends = TENSOR(I32, 1, 3),
@@ -111,6 +115,10 @@ static const struct sample samples[] = {
            .o = TENSOR(F32, 7, 24), .lse = TENSOR(F32, 6, 7), .to = TENSOR(BF16, 7, 24), .heads = 6, .head_dim = 4),
     SAMPLE(SWIGLU_FORWARD, swiglu_forward, QUANTIZED_FREE "y-", .x = TENSOR(BF16, 7, 10), .y = TENSOR(BF16, 7, 5),
            .to = QUANTIZED(5)),
+    SAMPLE(SWIGLU_FORWARD, swiglu_forward, "ends- ends.cols", .x = TENSOR(BF16, 7, 10), .y = TENSOR(BF16, 7, 5),
+           .ends = TENSOR(I32, 1, 3)),
+    SAMPLE(SWIGLU_BACKWARD, swiglu_backward, "ends- ends.cols", .x = TENSOR(BF16, 7, 10), .dy = TENSOR(BF16, 7, 5),
+           .dx = TENSOR(BF16, 7, 10), .ends = TENSOR(I32, 1, 3)),
     SAMPLE(SWIGLU_BACKWARD, swiglu_backward, QUANTIZED_FREE "dx-", .x = TENSOR(BF16, 7, 10), .dy = TENSOR(BF16, 7, 5),
            .dx = TENSOR(BF16, 7, 10), .to = QUANTIZED(10)),
     SAMPLE(SWIGLU_BACKWARD, swiglu_backward, REMADE_FREE, .x = TENSOR(BF16, 7, 10), .dy = TENSOR(BF16, 7, 5),
@@ -297,6 +305,17 @@ static void test_numbers(void)
     struct xent_grad_args grad = {
         .logits = TENSOR(F32, 7, 11), .labels = TENSOR(I32, 1, 7), .lse = TENSOR(F32, 1, 7), .origin = -1};
     CHECK(op_check(OP_XENT_GRAD, &grad) != NULL);
+    struct expert_order_args order = {.experts = TENSOR(I32, 7, 2),
+                                      .places = TENSOR(I32, 7, 2),
+                                      .tokens = TENSOR(I32, 1, 14),
+                                      .ends = TENSOR(I32, 1, 5),
+                                      .first = -1};
+    CHECK(op_check(OP_EXPERT_ORDER, &order) != NULL);
+    struct swiglu_forward_args swiglu = {
+        .x = TENSOR(BF16, 7, 10), .y = TENSOR(BF16, 7, 5), .ends = TENSOR(I32, 1, 3), .to = QUANTIZED(5)};
+    CHECK(op_check(OP_SWIGLU_FORWARD, &swiglu) != NULL);
+    swiglu.ends = (struct tensor){0};
+    CHECK(op_check(OP_SWIGLU_FORWARD, &swiglu) == NULL);
     struct all_reduce_args sum = {.group = &group, .x = TENSOR(BF16, 1, 5), .maximum = true};
     CHECK(op_check(OP_ALL_REDUCE, &sum) != NULL); /* no maximum of bf16 */
 }

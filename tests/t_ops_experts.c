@@ -23,10 +23,11 @@ static struct tensor draw_experts(struct trial *trial, int64_t tokens, int64_t c
     return made;
 }
 
-/* Makes the ends of experts with random numbers of rows, some of them none. */
-static struct tensor draw_ends(struct trial *trial, int64_t experts, int64_t rows)
+/* Makes the ends of experts with random numbers of rows, some of them none. all: the experts have all rows together. */
+static struct tensor draw_ends(struct trial *trial, int64_t experts, int64_t rows, bool all)
 {
     int32_t ends[EXPERTS_MOST] = {0};
+    rows -= all ? 0 : (rows + 2) / 3;
     for (int64_t e = 0; e + 1 < experts; e++) {
         const int32_t before = e > 0 ? ends[e - 1] : 0, left = (int32_t)rows - before;
         ends[e] = before + (trial_draw(4) == 0 || left == 0 ? 0 : trial_draw(left + 1));
@@ -85,17 +86,31 @@ static void test_router(void)
             test_router_case(lengths[t], shapes[i][0], shapes[i][1], t == 3 ? 3 : t, storage[(i + t) % 2]);
 }
 
-static void test_order_case(int64_t tokens, int64_t experts, int64_t count, bool skewed)
+/* Orders the pairs of experts first .. first + own - 1. */
+static void test_order_of(int64_t tokens, int64_t experts, int64_t count, bool skewed, int64_t first, int64_t own)
 {
-    struct trial *trial = trial_create("order, T %d, %d of %d experts", (int)tokens, (int)count, (int)experts);
+    struct trial *trial = trial_create("order, T %d, %d of %d experts, %d from %d on", (int)tokens, (int)count,
+                                       (int)experts, (int)own, (int)first);
     struct expert_order_args order = {.experts = draw_experts(trial, tokens, count, experts, skewed),
                                       .places = trial_draw_integers(trial, tokens * count, 1),
-                                      .tokens = trial_draw_integers(trial, tokens * count, 1),
-                                      .ends = trial_draw_integers(trial, experts, 1)};
+                                      .tokens = trial_draw_integers(trial, tokens * (count < own ? count : own), 1),
+                                      .ends = trial_draw_integers(trial, own, 1),
+                                      .first = first};
     order.places.rows = tokens;
     order.places.cols = order.places.stride = count;
     check_op_exact(trial, OP_EXPERT_ORDER, &order);
+}
 
+static void test_order_case(int64_t tokens, int64_t experts, int64_t count, bool skewed)
+{
+    const int64_t half = experts / 2;
+    test_order_of(tokens, experts, count, skewed, 0, experts);
+    if (half > 0) {
+        test_order_of(tokens, experts, count, skewed, 0, half);
+        test_order_of(tokens, experts, count, skewed, experts - half, half);
+        test_order_of(tokens, experts, count, skewed, half, 1);
+    }
+    struct trial *trial;
     const int64_t rows = tokens % 3 == 0 ? 3 : 1;
     trial = trial_create("load, T %d, %d of %d experts", (int)tokens, (int)count, (int)experts);
     struct expert_load_args load = {.experts = draw_experts(trial, tokens, count, experts, skewed),
@@ -120,7 +135,7 @@ static void test_gemm_case(enum dtype dtype, int64_t rows, int64_t experts, int6
                                        (int)experts, (int)rows, (int)n, (int)k, variant);
     struct expert_gemm_args gemm = {.a = trial_matrix(trial, dtype, rows, k, wide, 1.0),
                                     .transpose_b = variant / 2 % 2,
-                                    .ends = draw_ends(trial, experts, rows),
+                                    .ends = draw_ends(trial, experts, rows, variant < 6),
                                     .d = trial_matrix(trial, dtype, rows, n, wide, 1.0)};
     gemm.b = gemm.transpose_b ? trial_matrix(trial, dtype, experts * n, k, wide, 1.0)
                               : trial_matrix(trial, dtype, experts * k, n, wide, 1.0);
@@ -131,7 +146,7 @@ static void test_gemm_case(enum dtype dtype, int64_t rows, int64_t experts, int6
                          dtype_name(sum), (int)experts, (int)rows, (int)n, (int)k, variant);
     struct expert_gradient_args gradient = {.dy = trial_matrix(trial, dtype, rows, n, wide, 1.0),
                                             .x = trial_matrix(trial, dtype, rows, k, wide, 1.0),
-                                            .ends = draw_ends(trial, experts, rows),
+                                            .ends = draw_ends(trial, experts, rows, variant < 6),
                                             .dweight = trial_matrix(trial, sum, experts * n, k, wide, 1.0),
                                             .accumulate = variant / 4 % 2};
     check_op(trial, OP_EXPERT_GRADIENT, &gradient);
@@ -149,8 +164,9 @@ static void test_gemm(void)
     test_gemm_case(DTYPE_BF16, 700, 4, 264, 96, 0);
 }
 
-/* A row of the pairs for each pair, in random order. */
-static struct tensor draw_places(struct trial *trial, int64_t tokens, int64_t count)
+/* A row of the pairs for each pair, in random order. all: every pair has one; else the rows of about a third of the
+ * pairs are those of another executor. */
+static struct tensor draw_places(struct trial *trial, int64_t tokens, int64_t count, bool all_pairs)
 {
     int32_t *all = memory_allocate(tokens * count * (int64_t)sizeof *all);
     for (int64_t i = 0; i < tokens * count; i++) {
@@ -158,6 +174,9 @@ static struct tensor draw_places(struct trial *trial, int64_t tokens, int64_t co
         all[i] = all[other];
         all[other] = (int32_t)i;
     }
+    for (int64_t i = 0; i < tokens * count && !all_pairs; i++)
+        if (trial_draw(3) == 0)
+            all[i] = -1;
     struct tensor made = trial_integers(trial, all, tokens * count);
     memory_free(all);
     made.rows = tokens;
@@ -180,7 +199,7 @@ static void test_combine_case(enum dtype dtype, int64_t tokens, int64_t count, i
     struct trial *trial = trial_create("combine, %s, T %d, %d experts, H %d, variant %d", dtype_name(dtype),
                                        (int)tokens, (int)count, (int)hidden, variant);
     struct combine_forward_args forward = {.x = trial_matrix(trial, dtype, tokens * count, hidden, wide, 1.0),
-                                           .places = draw_places(trial, tokens, count),
+                                           .places = draw_places(trial, tokens, count, variant % 3 != 1),
                                            .y = trial_matrix(trial, dtype, tokens, hidden, wide, 1.0)};
     if (variant / 2 % 2)
         forward.weights = trial_normal(trial, DTYPE_F32, tokens, count, 1.0);
@@ -193,7 +212,7 @@ static void test_combine_case(enum dtype dtype, int64_t tokens, int64_t count, i
     struct combine_backward_args backward = {
         .dy = positive(trial_matrix(trial, dtype, tokens, hidden, wide, 1.0)),
         .x = positive(trial_matrix(trial, dtype, tokens * count, hidden, wide, 1.0)),
-        .places = draw_places(trial, tokens, count),
+        .places = draw_places(trial, tokens, count, variant % 3 != 1),
         .weights = trial_normal(trial, DTYPE_F32, tokens, count, 1.0),
         .dx = trial_matrix(trial, dtype, tokens * count, hidden, wide, 1.0),
         .d_weights = trial_empty(trial, DTYPE_F32, tokens, count)};
@@ -210,9 +229,45 @@ static void test_combine(void)
                     test_combine_case(storage[d], lengths[t], 1 + t, widths[w], variant);
 }
 
+/* The ops between the GEMMs, which write only the rows that experts have. */
+static void test_between(void)
+{
+    for (int64_t d = 0; d < 2; d++)
+        for (int64_t t = 0; t < COUNT(lengths); t++)
+            for (int64_t experts = 1; experts < 4; experts++) {
+                const int64_t rows = 2 * lengths[t], width = 24 + 9 * (experts % 2), hidden = 16 + experts;
+                struct trial *trial = trial_create("between, %s, %d rows, F %d, %d experts", dtype_name(storage[d]),
+                                                   (int)rows, (int)width, (int)experts);
+                struct embedding_forward_args dispatch = {
+                    .tokens = trial_draw_integers(trial, rows, (int32_t)lengths[t]),
+                    .weight = trial_matrix(trial, storage[d], lengths[t], hidden, false, 1.0),
+                    .y = trial_matrix(trial, storage[d], rows, hidden, experts == 2, 1.0),
+                    .ends = draw_ends(trial, experts, rows, false)};
+                compare_op(trial, OP_EMBEDDING_FORWARD, &dispatch);
+                struct embedding_forward_args mistaken = dispatch;
+                mistaken.ends = (struct tensor){0};
+                check_noticed(trial, OP_EMBEDDING_FORWARD, &dispatch, &mistaken);
+                struct swiglu_forward_args forward = {
+                    .x = trial_matrix(trial, storage[d], rows, 2 * width, experts == 2, 1.0),
+                    .y = trial_matrix(trial, storage[d], rows, width, experts == 2, 1.0),
+                    .ends = dispatch.ends};
+                compare_op(trial, OP_SWIGLU_FORWARD, &forward);
+                struct swiglu_forward_args all = forward;
+                all.ends = (struct tensor){0};
+                check_noticed(trial, OP_SWIGLU_FORWARD, &forward, &all);
+                struct swiglu_backward_args backward = {
+                    .x = trial_matrix(trial, storage[d], rows, 2 * width, experts == 2, 1.0),
+                    .dy = trial_matrix(trial, storage[d], rows, width, false, 1.0),
+                    .dx = trial_matrix(trial, storage[d], rows, 2 * width, experts == 2, 1.0),
+                    .ends = dispatch.ends};
+                check_op(trial, OP_SWIGLU_BACKWARD, &backward);
+            }
+}
+
 int main(int count, char **arguments)
 {
     executors_open(count, arguments);
+    test_between();
     test_router();
     test_order();
     test_gemm();

@@ -179,6 +179,7 @@ static void test_chains(void)
         {4, {.context = 1, .shard = 1, .sharding = none, .tensor = 2, .stages = 2, .chunks = 1}},
         {8, {.context = 2, .shard = 2, .method = DECK_CONTEXT_RING, .sharding = gradients, .tensor = 2}}};
     test_chain(third, (struct form){.kind = TOY_ESM2, .packed = true, .micro_batches = 1, .slots = 1}, false);
+    test_chain(third, (struct form){.kind = TOY_MIXTRAL, .packed = true, .micro_batches = 1, .slots = 1}, false);
     test_chain(first, (struct form){.kind = TOY_ESM2, .packed = true, .micro_batches = 1, .slots = 1}, false);
     test_chain(second, (struct form){.kind = TOY_LLAMA_TIED, .micro_batches = 2, .compute = DTYPE_BF16, .slots = 1},
                false);

@@ -1,6 +1,6 @@
-/* Ranks that shard each layer (tensor parallelism) give one rank's logits without training, and with biases and norms
- * of heads one rank's training. Where they gather 8-bit quantized operands, all bits are those of quantizing gathered
- * values. Injected faults: a forgotten maximum, forgotten zeros.
+/* Ranks that shard each layer (tensor parallelism) give one rank's logits without training, also with experts, and with
+ * biases and norms of heads one rank's training. Where they gather 8-bit quantized operands, all bits are those of
+ * quantizing gathered values. Injected faults: a forgotten maximum, forgotten zeros.
  *
  * ranks: 4 */
 #include "check.h"
@@ -87,9 +87,9 @@ static double most_apart(const struct reading *a, const struct reading *b)
 
 /* Ranks that have a part of each layer and of the vocabulary, which they do not divide evenly, each say what one rank
  * alone says. Whole rows are needed to embed and to generate. */
-static void test_reading_on(struct comm *comm)
+static void test_reading_on(struct comm *comm, enum toy_kind kind)
 {
-    const struct form form = {.kind = TOY_LLAMA};
+    const struct form form = {.kind = kind};
     const struct layout one = {.context = 1};
     struct model_settings whole = team_settings(&one, &form);
     struct group *own = comm_group_create(self, NULL, "own"), *tensor = comm_group_create(comm, NULL, "tensor");
@@ -101,6 +101,7 @@ static void test_reading_on(struct comm *comm)
         struct model_settings part = team_settings(&layout, &form);
         part.tensor.rank = comm->rank;
         part.kv_heads = whole.kv_heads = comm->size;
+        part.experts = whole.experts = kind == TOY_MIXTRAL ? 2 * comm->size : 0;
         static struct reading wanted, found;
         for (enum memory_use use = MEMORY_EVALUATE; use <= (whole_rows ? MEMORY_GENERATE : MEMORY_EVALUATE); use++) {
             read_with(&whole, &alone, use, &wanted);
@@ -115,8 +116,10 @@ static void test_reading_on(struct comm *comm)
 static void test_reading(void)
 {
     struct comm *comm = team_comm(world, (const int[]){3, 1});
-    if (comm->size == 3)
-        test_reading_on(comm);
+    if (comm->size == 3) {
+        test_reading_on(comm, TOY_LLAMA);
+        test_reading_on(comm, TOY_MIXTRAL);
+    }
     comm_destroy(comm);
 }
 

@@ -101,14 +101,14 @@ int model_kv_replicas(const struct model_settings *s)
 int tensor_parallel_check(const struct model_settings *s, const char *name)
 {
     const int ranks = tensor_ranks(&s->tensor);
-    if (s->experts > 0 && ranks > 1)
-        return error_user("%s = %d: not with experts (model.num_local_experts); use parallel.shard", name, ranks);
+    if (s->experts % ranks != 0)
+        return error_user("%s = %d: must divide model.num_local_experts, %lld", name, ranks, (long long)s->experts);
     if (s->heads % ranks != 0)
         return error_user("%s = %d: must divide model.heads, %lld", name, ranks, (long long)s->heads);
     if (s->kv_heads % ranks != 0 && ranks % s->kv_heads != 0)
         return error_user("%s = %d: must divide model.kv_heads, %lld, or be a multiple of it", name, ranks,
                           (long long)s->kv_heads);
-    if (s->ffn % ranks != 0)
+    if (s->experts == 0 && s->ffn % ranks != 0) /* experts are whole */
         return error_user("%s = %d: must divide model.ffn, %lld", name, ranks, (long long)s->ffn);
     if (s->vocabulary < ranks)
         return error_user("%s = %d: must be at most model.vocabulary, %lld", name, ranks, (long long)s->vocabulary);

@@ -170,6 +170,12 @@ static inline int64_t model_ffn(const struct model_settings *settings)
     return settings->ffn / tensor_ranks(&settings->tensor);
 }
 
+/* Returns the number of experts that this rank stores of each layer; each tensor rank has the same number. */
+static inline int64_t model_experts(const struct model_settings *settings)
+{
+    return settings->experts / tensor_ranks(&settings->tensor);
+}
+
 /* This rank's part of the vocabulary: tokens first .. first + rows - 1. If it does not divide evenly, the first ranks
  * have one row more; `most` is the maximum over ranks. */
 struct vocabulary_part {

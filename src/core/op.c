@@ -61,6 +61,7 @@ static const struct op_field embedding_forward_fields[] = {
     FIELD(embedding_forward, scale, OP_READ | OPTIONAL, F32, "1 T"),
     FIELD(embedding_forward, weight, OP_READ, FLOAT, "V H"),
     FIELD(embedding_forward, y, OP_WRITE, FLOAT, "T H"),
+    FIELD(embedding_forward, ends, OP_READ | OPTIONAL, I32, "1 E"),
 };
 static const struct op_field embedding_backward_fields[] = {
     FIELD(embedding_backward, tokens, OP_READ, I32, "1 T"),
@@ -170,7 +171,7 @@ static const struct op_field expert_load_fields[] = {
 static const struct op_field expert_order_fields[] = {
     FIELD(expert_order, experts, OP_READ, I32, "T C"),
     FIELD(expert_order, places, OP_WRITE, I32, "T C"),
-    FIELD(expert_order, tokens, OP_WRITE, I32, "1 TC"),
+    FIELD(expert_order, tokens, OP_WRITE, I32, "1 S"),
     FIELD(expert_order, ends, OP_WRITE, I32, "1 E"),
 };
 static const struct op_field expert_gemm_fields[] = {
@@ -200,12 +201,14 @@ static const struct op_field combine_backward_fields[] = {
 static const struct op_field swiglu_forward_fields[] = {
     FIELD(swiglu_forward, x, OP_READ, FLOAT, "T 2F"),
     FIELD(swiglu_forward, y, OP_WRITE | OPTIONAL, FLOAT, "T F"),
+    FIELD(swiglu_forward, ends, OP_READ | OPTIONAL, I32, "1 E"),
     QUANTIZED_FIELDS(swiglu_forward, "F"),
 };
 static const struct op_field swiglu_backward_fields[] = {
     FIELD(swiglu_backward, x, OP_READ, FLOAT, "T 2F"),
     FIELD(swiglu_backward, dy, OP_READ, FLOAT, "T F"),
     FIELD(swiglu_backward, dx, OP_WRITE | OPTIONAL, FLOAT, "T 2F"),
+    FIELD(swiglu_backward, ends, OP_READ | OPTIONAL, I32, "1 E"),
     QUANTIZED_FIELDS(swiglu_backward, "2F"),
     QUANTIZED_FIELDS_IN(swiglu_backward, y_to, "F"),
 };

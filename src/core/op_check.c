@@ -1,5 +1,6 @@
 /* Checks of an op's arguments: presence, types and shapes by the op's row (core/op.c), and one function for
  * each op with rules that a row cannot say. */
+#include "base/range.h"
 #include "core/group.h"
 #include "core/op.h"
 
@@ -278,6 +279,18 @@ static const char *check_gradients(const struct tensor *dx, const struct quantiz
     return wrong == NULL && has_quantized(y_to) ? check_made(&(struct tensor){0}, y_to, rows, y_cols) : wrong;
 }
 
+static const char *check_swiglu_forward(const struct swiglu_forward_args *a)
+{
+    REQUIRE(!tensor_present(&a->ends) || !has_quantized(&a->to));
+    return check_made(&a->y, &a->to, a->x.rows, a->x.cols / 2);
+}
+
+static const char *check_swiglu_backward(const struct swiglu_backward_args *a)
+{
+    REQUIRE(!tensor_present(&a->ends) || !(has_quantized(&a->to) || has_quantized(&a->y_to)));
+    return check_gradients(&a->dx, &a->to, a->x.rows, a->x.cols, &a->y_to, a->dy.cols);
+}
+
 /* Checks the counts of tokens by row and expert. */
 static const char *check_load(const struct tensor *load, int64_t tokens, int64_t experts)
 {
@@ -291,6 +304,14 @@ static const char *check_route_backward(const struct route_backward_args *a)
     REQUIRE(a->experts.cols >= 1 && a->experts.cols <= a->logits.cols && a->logits.cols <= EXPERTS_MOST);
     REQUIRE(tensor_present(&a->labels) == tensor_present(&a->load));
     return tensor_present(&a->load) ? check_load(&a->load, a->logits.rows, a->logits.cols) : NULL;
+}
+
+static const char *check_expert_order(const struct expert_order_args *a)
+{
+    const int64_t chosen = a->experts.cols, experts = a->ends.cols;
+    REQUIRE(experts >= 1 && experts <= EXPERTS_MOST && a->first >= 0);
+    REQUIRE(a->tokens.cols == a->experts.rows * MIN(chosen, experts));
+    return NULL;
 }
 
 static const char *check_expert_gemm(const struct expert_gemm_args *a)
@@ -335,12 +356,11 @@ const char *op_check(enum op op, const void *args)
              a->experts.cols >= 1 && a->experts.cols <= a->logits.cols && a->logits.cols <= EXPERTS_MOST)
         CHECK(ROUTE_BACKWARD, route_backward, check_route_backward(a))
         CHECK(EXPERT_LOAD, expert_load, check_load(&a->load, a->experts.rows, a->load.cols - 1))
-        RULE(EXPERT_ORDER, expert_order, a->ends.cols >= 1 && a->ends.cols <= EXPERTS_MOST)
+        CHECK(EXPERT_ORDER, expert_order, check_expert_order(a))
         CHECK(EXPERT_GEMM, expert_gemm, check_expert_gemm(a))
         RULE(EXPERT_GRADIENT, expert_gradient, a->ends.cols >= 1 && a->ends.cols <= EXPERTS_MOST)
-        CHECK(SWIGLU_FORWARD, swiglu_forward, check_made(&a->y, &a->to, a->x.rows, a->x.cols / 2))
-        CHECK(SWIGLU_BACKWARD, swiglu_backward,
-              check_gradients(&a->dx, &a->to, a->x.rows, a->x.cols, &a->y_to, a->dy.cols))
+        CHECK(SWIGLU_FORWARD, swiglu_forward, check_swiglu_forward(a))
+        CHECK(SWIGLU_BACKWARD, swiglu_backward, check_swiglu_backward(a))
         CHECK(GELU_FORWARD, gelu_forward, check_made(&a->y, &a->to, a->x.rows, a->x.cols))
         CHECK(GELU_BACKWARD, gelu_backward, check_gradients(&a->dx, &a->to, a->x.rows, a->x.cols, &a->y_to, a->dy.cols))
         RULE(XENT_PART, xent_part, a->logits.cols > 0 && a->origin >= 0)

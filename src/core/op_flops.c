@@ -29,15 +29,16 @@ static int64_t attention_backward_flops(const struct attention_backward_args *a)
     return attention_flops(5, &a->q, &a->k, a->segments.q_start.cols, a->causal, a->window);
 }
 
-/* Each row is multiplied with one expert's matrix; rows that no expert has are counted too. */
+/* Each row of a pair is multiplied with one expert's matrix. The router's choice is on the device, so the expected
+ * number of pairs is counted. */
 static int64_t expert_gemm_flops(const struct expert_gemm_args *a)
 {
-    return 2 * a->a.rows * a->a.cols * a->d.cols;
+    return 2 * (a->mean_rows > 0 ? a->mean_rows : a->a.rows) * a->a.cols * a->d.cols;
 }
 
 static int64_t expert_gradient_flops(const struct expert_gradient_args *a)
 {
-    return 2 * a->dy.rows * a->dy.cols * a->x.cols;
+    return 2 * (a->mean_rows > 0 ? a->mean_rows : a->dy.rows) * a->dy.cols * a->x.cols;
 }
 
 int64_t op_flops(enum op op, const void *args)

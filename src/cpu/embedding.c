@@ -31,8 +31,9 @@ void cpu_embedding_forward(struct cpu *cpu, const struct embedding_forward_args 
 {
     const struct tensor *y = &args->y;
     const int32_t *tokens = args->tokens.data;
+    const int64_t rows = cpu_written_rows(&args->ends, y->rows);
 #pragma omp parallel for num_threads(cpu_threads(cpu, tensor_count(y))) schedule(static)
-    for (int64_t t = 0; t < y->rows; t++) {
+    for (int64_t t = 0; t < rows; t++) {
         const int64_t v = row_of(tokens[t], args->origin, &args->weight);
         void *to = tensor_at(y, t, 0);
         if (v < 0) {

@@ -96,10 +96,11 @@ void cpu_combine_forward(struct cpu *cpu, const struct combine_forward_args *arg
         else
             memset(sum, 0, sizeof sum);
         for (int64_t c = 0; c < args->places.cols; c++) {
+            const int64_t place = place_of(&args->places, s.row, c);
             const float weight =
                 tensor_present(&args->weights) ? *(const float *)tensor_at(&args->weights, s.row, c) : 1.0f;
-            add_weighted(cpu_read(&args->x, place_of(&args->places, s.row, c), s.col, s.count, buffer), weight, sum,
-                         s.count);
+            if (place >= 0)
+                add_weighted(cpu_read(&args->x, place, s.col, s.count, buffer), weight, sum, s.count);
         }
         cpu_narrow(sum, tensor_at(y, s.row, s.col), y->dtype, s.count);
     }
@@ -125,7 +126,7 @@ void cpu_combine_backward(struct cpu *cpu, const struct combine_backward_args *a
         const int64_t t = pair / count, c = pair % count, place = place_of(&args->places, t, c);
         const float weight = *(const float *)tensor_at(&args->weights, t, c);
         double dot = 0.0;
-        for (int64_t col = 0; col < hidden; col += CPU_SPAN) {
+        for (int64_t col = 0; col < hidden && place >= 0; col += CPU_SPAN) {
             const int64_t span = cpu_min(CPU_SPAN, hidden - col);
             float dy_buffer[CPU_SPAN], x_buffer[CPU_SPAN], dx_buffer[CPU_SPAN];
             dot += backward_span(cpu_read(&args->dy, t, col, span, dy_buffer),

@@ -73,6 +73,12 @@ struct cpu_span {
     int64_t row, col, count;
 };
 
+/* Returns how many of `rows` rows an op writes: those before the last of ends, if ends is present. */
+static inline int64_t cpu_written_rows(const struct tensor *ends, int64_t rows)
+{
+    return tensor_present(ends) ? ((const int32_t *)ends->data)[ends->cols - 1] : rows;
+}
+
 static inline struct cpu_spans cpu_spans(int64_t rows, int64_t cols)
 {
     int64_t per_row = (cols + CPU_SPAN - 1) / CPU_SPAN;

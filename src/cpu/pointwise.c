@@ -77,7 +77,7 @@ int64_t cpu_swiglu_forward_workspace(const struct cpu *cpu, const struct swiglu_
 void cpu_swiglu_forward(struct cpu *cpu, const struct swiglu_forward_args *args)
 {
     const struct tensor *x = &args->x, made = cpu_made(cpu, &args->y, x->dtype, x->rows, x->cols / 2), *y = &made;
-    struct cpu_spans spans = cpu_spans(y->rows, y->cols);
+    struct cpu_spans spans = cpu_spans(cpu_written_rows(&args->ends, y->rows), y->cols);
 #pragma omp parallel for num_threads(cpu_threads(cpu, tensor_count(y))) schedule(static)
     for (int64_t i = 0; i < spans.count; i++) {
         struct cpu_span s = cpu_span(&spans, i);
@@ -117,7 +117,7 @@ void cpu_swiglu_backward(struct cpu *cpu, const struct swiglu_backward_args *arg
         cpu_swiglu_forward(cpu, &(struct swiglu_forward_args){.x = *x, .to = args->y_to});
     const struct tensor made = cpu_made(cpu, &args->dx, x->dtype, x->rows, x->cols), *dx = &made;
     int64_t width = dy->cols;
-    struct cpu_spans spans = cpu_spans(dy->rows, width);
+    struct cpu_spans spans = cpu_spans(cpu_written_rows(&args->ends, dy->rows), width);
 #pragma omp parallel for num_threads(cpu_threads(cpu, tensor_count(dy))) schedule(static)
     for (int64_t i = 0; i < spans.count; i++) {
         struct cpu_span s = cpu_span(&spans, i);

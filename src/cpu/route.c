@@ -87,6 +87,13 @@ void cpu_expert_load(struct cpu *cpu, const struct expert_load_args *args)
     }
 }
 
+/* Returns the number of a pair's expert, from `first` on; -1: the expert is not one of args->ends. */
+static int64_t expert_at(const struct expert_order_args *args, int64_t t, int64_t c)
+{
+    const int64_t e = *(const int32_t *)tensor_at(&args->experts, t, c) - args->first;
+    return e >= 0 && e < args->ends.cols ? e : -1;
+}
+
 /* A counting sort. */
 void cpu_expert_order(struct cpu *cpu, const struct expert_order_args *args)
 {
@@ -94,14 +101,19 @@ void cpu_expert_order(struct cpu *cpu, const struct expert_order_args *args)
     const int64_t experts = args->ends.cols;
     int32_t next[EXPERTS_MOST + 1] = {0}, *ends = args->ends.data, *tokens = args->tokens.data;
     for (int64_t t = 0; t < args->experts.rows; t++)
-        for (int64_t c = 0; c < args->experts.cols; c++)
-            next[*(const int32_t *)tensor_at(&args->experts, t, c) + 1]++;
+        for (int64_t c = 0; c < args->experts.cols; c++) {
+            const int64_t e = expert_at(args, t, c);
+            if (e >= 0)
+                next[e + 1]++;
+        }
     for (int64_t e = 0; e < experts; e++)
         ends[e] = next[e + 1] += next[e];
     for (int64_t t = 0; t < args->experts.rows; t++)
         for (int64_t c = 0; c < args->experts.cols; c++) {
-            const int32_t place = next[*(const int32_t *)tensor_at(&args->experts, t, c)]++;
+            const int64_t e = expert_at(args, t, c);
+            const int32_t place = e >= 0 ? next[e]++ : -1;
             *(int32_t *)tensor_at(&args->places, t, c) = place;
-            tokens[place] = (int32_t)t;
+            if (place >= 0)
+                tokens[place] = (int32_t)t;
         }
 }

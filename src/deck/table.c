@@ -467,7 +467,8 @@ const struct deck_row deck_table[] = {
     {INT(parallel.tensor, 1, 1, INDEX), .unit = "ranks", .restart = RESTART_LOGGED,
      .doc = "Tensor parallelism: consecutive ranks that share each layer, with a part of the heads, of the MLP, and of "
             "the vocabulary in embedding and head. A divisor of the number of ranks, of model.heads and of model.ffn, "
-            "that divides model.kv_heads or is a multiple of it."},
+            "that divides model.kv_heads or is a multiple of it. With experts each rank has whole ones: a divisor of "
+            "model.num_local_experts instead of model.ffn."},
     {BOOL(parallel.sequence, true), .restart = RESTART_LOGGED,
      .doc = "Sequence parallelism: with parallel.tensor above 1, each rank has a part of the tokens between the linear "
             "layers (norms and residuals). Sends no more, and saves memory."},

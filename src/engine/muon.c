@@ -30,9 +30,23 @@ static struct tensor vector(const struct muon *muon, struct budget *budget, int6
     return tensor_vector(budget_allocate_gathered(budget, bytes, category, group), muon->compute, count);
 }
 
+/* Returns whether the parameter is a matrix of which this rank has at least a part. */
 static bool is_matrix(const struct parameter *p)
 {
-    return p->storage == STORAGE_MATRIX;
+    return p->storage == STORAGE_MATRIX && p->part.rows > 0;
+}
+
+/* Returns the elements at the start of the unit's flat buffer that contain all matrices that are not on one tensor rank
+ * alone. Matrices of experts come after them. */
+static int64_t split_elements(const struct unit *unit)
+{
+    int64_t end = 0;
+    for (int i = 0; i < unit->parameter_count; i++) {
+        const struct parameter *p = &unit->parameters[i];
+        if (is_matrix(p) && !parameter_on_one_rank(p))
+            end = MAX(end, p->offset + p->part.rows * p->part.cols);
+    }
+    return unit_aligned(end);
 }
 
 /* Returns the multiply-adds of an iteration, but for a factor that hardly depends on the shape. */
@@ -90,7 +104,7 @@ void muon_destroy(struct muon *muon)
 
 void muon_create(struct muon *muon, const struct muon_request *request)
 {
-    int64_t flat = 0, most = 0, side = 0;
+    int64_t flat = 0, split = 0, most = 0, side = 0;
     *muon = (struct muon){.settings = *request->settings,
                           .tensor = group_size(request->tensor) > 1 ? request->tensor : NULL,
                           .owners = group_size(request->owners) > 1 ? request->owners : NULL,
@@ -101,6 +115,7 @@ void muon_create(struct muon *muon, const struct muon_request *request)
         if (!unit->muon || elements == 0)
             continue;
         flat = MAX(flat, elements);
+        split = MAX(split, split_elements(unit));
         for (int i = 0; i < unit->parameter_count; i++) {
             const struct parameter *p = &unit->parameters[i];
             if (is_matrix(p))
@@ -112,7 +127,7 @@ void muon_create(struct muon *muon, const struct muon_request *request)
     create_owners(muon, request->model);
     muon->flat = vector(muon, request->budget, flat, BUDGET_EXCHANGE, request->shards);
     if (muon->tensor != NULL)
-        muon->parts = vector(muon, request->budget, muon->tensor->size * flat, BUDGET_EXCHANGE, NULL);
+        muon->parts = vector(muon, request->budget, muon->tensor->size * split, BUDGET_EXCHANGE, NULL);
     for (int i = 0; i < MUON_ITERATES; i++)
         muon->x[i] = vector(muon, request->budget, most, BUDGET_TRANSIENT, NULL);
     for (int i = 0; i < MUON_SQUARES; i++)
@@ -180,16 +195,16 @@ static struct tensor part_in(const struct tensor *flat, const struct parameter *
     return matrix(&part, p->part.rows, p->part.cols);
 }
 
-/* Returns the whole momentum of a parameter: a view of `flat`, or assembled in muon->x[1]. */
+/* Returns the whole momentum of a parameter: a view of `flat`, or assembled in muon->x[1] from the tensor ranks' parts,
+ * of `split` elements each. */
 static struct tensor assemble(const struct muon *muon, struct stream *stream, const struct parameter *p,
-                              const struct tensor *flat)
+                              const struct tensor *flat, int64_t split)
 {
     const struct tensor whole = matrix(&muon->x[1], p->rows, p->cols);
-    if (muon->tensor == NULL)
+    if (parameter_on_one_rank(p))
         return part_in(flat, p);
     for (int rank = 0; rank < muon->tensor->size; rank += p->owners) {
-        const struct tensor other =
-            tensor_vector((char *)muon->parts.data + rank * tensor_extent(flat), flat->dtype, flat->cols);
+        const struct tensor other = tensor_columns(&muon->parts, rank * split, split);
         copy_part(stream, p, parameter_part_of(p, rank), whole, part_in(&other, p), true);
     }
     return whole;
@@ -222,7 +237,7 @@ static void orthogonalize_own(struct muon *muon, const struct unit *unit, struct
         const struct parameter *p = &unit->parameters[i];
         if (!is_matrix(p) || owners_of(muon, unit)[i] != group_rank(muon->owners))
             continue;
-        const struct tensor result = orthogonalize(muon, stream, assemble(muon, stream, p, flat));
+        const struct tensor result = orthogonalize(muon, stream, assemble(muon, stream, p, flat, split_elements(unit)));
         copy_part(stream, p, p->part, result, part_in(flat, p), false);
     }
 }
@@ -253,8 +268,9 @@ void muon_update(struct muon *muon, struct weight_store *store, struct unit *uni
     compute_momenta(muon, stream, &shard, &flat, step);
     store->class->gather_flat(store, unit, flat, stream);
     if (muon->tensor != NULL)
-        LAUNCH(stream, ALL_GATHER, all_gather, .group = muon->tensor, .in = flat,
-               .out = matrix(&muon->parts, muon->tensor->size, elements));
+        LAUNCH(stream, ALL_GATHER, all_gather, .group = muon->tensor,
+               .in = tensor_columns(&flat, 0, split_elements(unit)),
+               .out = matrix(&muon->parts, muon->tensor->size, split_elements(unit)));
     orthogonalize_own(muon, unit, stream, &flat);
     for (int i = 0; i < unit->parameter_count; i++) {
         const struct parameter *p = &unit->parameters[i];

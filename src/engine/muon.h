@@ -3,9 +3,10 @@
  * and up are orthogonalized alone, although a GEMM reads several of them as one weight.
  *
  * An iteration needs whole matrices. The momenta of a unit, in the compute type, are gathered over the sharding group,
- * then over the tensor ranks. The ranks of the sharding group, or without one the replicas, divide the unit's matrices
- * among them; each orthogonalizes its own and sends the results to the others. So ranks with the same elements have the
- * same bits. Tensor ranks orthogonalize the same matrices by the same launches. Each rank then updates its own shard.
+ * then over the tensor ranks, but for matrices of experts, which are whole on one tensor rank. The ranks of the
+ * sharding group, or without one the replicas, divide the unit's matrices among them; each orthogonalizes its own and
+ * sends the results to the others. So ranks with the same elements have the same bits. Tensor ranks orthogonalize the
+ * same split matrices by the same launches. Each rank then updates its own shard.
  */
 #ifndef ENGINE_MUON_H
 #define ENGINE_MUON_H
@@ -30,7 +31,7 @@ struct muon {
     int parameters;       /* maximum number of a unit */
     enum dtype compute;   /* type of the tensors below, vectors as long as the largest unit needs */
     struct tensor flat;   /* momenta of a unit, later its orthogonal matrices; matrices begin as in its flat buffer */
-    struct tensor parts;  /* those of all tensor ranks; absent without tensor ranks */
+    struct tensor parts;  /* split matrices of all tensor ranks; absent without tensor ranks */
     struct tensor x[MUON_ITERATES];     /* a whole matrix, and the next iterate */
     struct tensor square[MUON_SQUARES]; /* square matrices of its shorter side */
     struct tensor sum;                  /* f64 [1, 1]: of squares */

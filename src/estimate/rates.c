@@ -126,13 +126,14 @@ int rate_gemm_of(const struct gemm_args *args)
     return (wide ? RATE_F32 : eight ? RATE_FP8 : RATE_BF16) + (gradient ? RATE_F32_GRADIENT : 0);
 }
 
-/* Returns the rate of a GEMM with the rows of all experts; that of the experts' kernels is not measured. */
+/* Returns the rate of a GEMM with the expected rows of all experts; that of the experts' kernels is not measured. */
 static double expert_rate(const struct machine_rates *rates, enum op op, const void *args)
 {
     const struct expert_gemm_args *g = args;
     const struct expert_gradient_args *d = args;
     const bool gradient = op == OP_EXPERT_GRADIENT;
-    const double rows = (double)(gradient ? d->x.rows : g->a.rows);
+    const int64_t mean = gradient ? d->mean_rows : g->mean_rows, most = gradient ? d->x.rows : g->a.rows;
+    const double rows = (double)(mean > 0 ? mean : most);
     const double n = (double)(gradient ? d->dy.cols : g->d.cols), k = (double)(gradient ? d->x.cols : g->a.cols);
     const double of_gradient[RATE_SIZES] = {n, k, rows}, of_product[RATE_SIZES] = {rows, n, k};
     const bool wide = (gradient ? d->x.dtype : g->a.dtype) == DTYPE_F32;

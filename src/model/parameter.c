@@ -24,6 +24,12 @@ void parameter_share(struct parameter *parameter, const struct tensor_parallel *
     parameter->partial = partial && parameter->owners > 1;
 }
 
+bool parameter_on_one_rank(const struct parameter *p)
+{
+    const bool whole = p->part.rows == p->rows && p->part.cols == p->cols;
+    return p->owners == 1 && (whole || p->part.rows == 0);
+}
+
 int64_t parameter_row(const struct parameter *parameter, int64_t row)
 {
     return parameter->part.row + row / parameter->height * parameter->apart + row % parameter->height;

@@ -31,7 +31,8 @@ struct rectangle {
 struct parameter {
     char name[96];         /* in checkpoints, as Hugging Face spells it */
     int64_t rows, cols;    /* global shape; a vector is 1 x n */
-    struct rectangle part; /* this rank's rectangle of the global tensor; all of it without tensor parallelism */
+    struct rectangle part; /* this rank's rectangle of the global tensor; all of it without tensor parallelism; no rows
+                              if another tensor rank alone has the parameter */
     int64_t height, apart; /* the part consists of pieces of `height` rows, whose starts are `apart` rows apart in the
                               global tensor */
     int owner, owners;     /* `owners` tensor ranks have the same part; this rank is number `owner` of them */
@@ -62,6 +63,8 @@ void parameter_place(struct parameter *parameter, int64_t rows, int64_t cols, in
 /* Declares that all tensor ranks have the whole parameter. partial: each rank computes a term of its gradient; else
  * each computes the whole gradient. */
 void parameter_share(struct parameter *parameter, const struct tensor_parallel *tensor, bool partial);
+/* Returns whether one tensor rank has the whole parameter, and other ranks have no rows of it. */
+bool parameter_on_one_rank(const struct parameter *parameter);
 /* Returns the part that tensor rank number `rank` has of a matrix that is split evenly; a part's height and apart are
  * equal on all ranks. */
 struct rectangle parameter_part_of(const struct parameter *parameter, int rank);

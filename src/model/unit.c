@@ -156,7 +156,7 @@ int64_t unit_extent(const struct unit *unit, int64_t declared, int64_t tokens)
     case UNIT_OWN_TOKENS:
         return own_tokens(unit, tokens);
     case UNIT_PAIRS:
-        return tokens * unit->settings->experts_per_token;
+        return tokens * MIN(unit->settings->experts_per_token, model_experts(unit->settings));
     default:
         return declared;
     }

@@ -18,7 +18,7 @@ enum {
     UNIT_ROW_TOKENS = -4,    /* the tokens of all context-parallel ranks, which are whole rows */
     UNIT_ALL_TOKENS = -5,    /* UNIT_TOKENS of all ranks of execution->data (model/embedding.h) */
     UNIT_OWN_TOKENS = -6,    /* this rank's tokens between linear layers (model/sequence.h) */
-    UNIT_PAIRS = -7          /* the pairs of a token and one of its experts (model/experts.h) */
+    UNIT_PAIRS = -7          /* the most pairs of a token and an expert that this rank can have (model/experts.h) */
 };
 
 /* The content of a tensor determines its element type (execution_dtype): values in the compute type; statistics in

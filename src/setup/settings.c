@@ -253,7 +253,7 @@ static int check_widths(const struct precision *precision, const struct model_se
     const bool *linears = precision->linears;
     const bool blocks = precision->eight.count > 0 || precision->four.count > 0;
     const bool attention = blocks && (linears[LINEAR_QKV] || linears[LINEAR_O]);
-    const bool mlp = blocks && (linears[LINEAR_UP] || linears[LINEAR_DOWN]);
+    const bool mlp = blocks && m->experts == 0 && (linears[LINEAR_UP] || linears[LINEAR_DOWN]);
     const int64_t multiple = multiple_of(precision);
     const char *fewer = "precision.linears can leave linear layers out";
     const struct {

@@ -122,8 +122,9 @@ void bounds_combine_forward(struct trial *trial, const struct combine_forward_ar
         for (int64_t h = 0; h < bound.cols; h++) {
             double sum = tensor_present(&args->addend) ? bounds_absolute(&args->addend, t, h) : 0.0;
             for (int64_t c = 0; c < args->places.cols; c++)
-                sum += (tensor_present(&args->weights) ? bounds_absolute(&args->weights, t, c) : 1.0) *
-                       bounds_absolute(&args->x, index_at(&args->places, t, c), h);
+                if (index_at(&args->places, t, c) >= 0)
+                    sum += (tensor_present(&args->weights) ? bounds_absolute(&args->weights, t, c) : 1.0) *
+                           bounds_absolute(&args->x, index_at(&args->places, t, c), h);
             reference_store(&bound, t, h, bounds_gamma((double)args->places.cols + 2.0) * sum);
         }
 }
@@ -137,7 +138,7 @@ void bounds_combine_backward(struct trial *trial, const struct combine_backward_
         for (int64_t c = 0; c < args->places.cols; c++) {
             const int64_t place = index_at(&args->places, t, c);
             double sum = 0.0;
-            for (int64_t h = 0; h < args->dy.cols; h++) {
+            for (int64_t h = 0; h < args->dy.cols && place >= 0; h++) {
                 const double dy = bounds_absolute(&args->dy, t, h);
                 sum += dy * bounds_absolute(&args->x, place, h);
                 reference_store(&dx, place, h, BOUNDS_U * dy * bounds_absolute(&args->weights, t, c));

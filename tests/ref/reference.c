@@ -80,6 +80,11 @@ int64_t reference_index(const struct tensor *tensor, int64_t i)
     return *(const int32_t *)tensor_at(tensor, 0, i);
 }
 
+int64_t reference_written_rows(const struct tensor *ends, int64_t rows)
+{
+    return tensor_present(ends) ? reference_index(ends, ends->cols - 1) : rows;
+}
+
 /* Runs a collective of a group of one: what is sent is received. By the op's row, a tensor that is only written gets a
  * copy of the tensor directly before it, if that is only read; all others (sums, scratch) stay unchanged. */
 static void collective_alone(enum op op, const void *args)

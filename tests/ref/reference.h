@@ -19,4 +19,7 @@ void reference_store(const struct tensor *tensor, int64_t row, int64_t col, doub
 /* Returns an element of an i32 [1, n] tensor. */
 int64_t reference_index(const struct tensor *tensor, int64_t i);
 
+/* Returns how many of `rows` rows an op writes: those before the last of ends, if ends is present. */
+int64_t reference_written_rows(const struct tensor *ends, int64_t rows);
+
 #endif

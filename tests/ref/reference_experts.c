@@ -112,10 +112,13 @@ void reference_expert_load(const struct expert_load_args *args)
 void reference_expert_order(const struct expert_order_args *args)
 {
     int64_t place = 0;
+    for (int64_t t = 0; t < args->experts.rows; t++)
+        for (int64_t c = 0; c < args->experts.cols; c++)
+            store_index(&args->places, t, c, -1);
     for (int64_t e = 0; e < args->ends.cols; e++) {
         for (int64_t t = 0; t < args->experts.rows; t++)
             for (int64_t c = 0; c < args->experts.cols; c++)
-                if (index_at(&args->experts, t, c) == e) {
+                if (index_at(&args->experts, t, c) == args->first + e) {
                     store_index(&args->places, t, c, place);
                     store_index(&args->tokens, 0, place++, t);
                 }
@@ -164,8 +167,9 @@ void reference_combine_forward(const struct combine_forward_args *args)
         for (int64_t h = 0; h < args->y.cols; h++) {
             double sum = tensor_present(&args->addend) ? reference_load(&args->addend, t, h) : 0.0;
             for (int64_t c = 0; c < args->places.cols; c++)
-                sum += (tensor_present(&args->weights) ? reference_load(&args->weights, t, c) : 1.0) *
-                       reference_load(&args->x, index_at(&args->places, t, c), h);
+                if (index_at(&args->places, t, c) >= 0)
+                    sum += (tensor_present(&args->weights) ? reference_load(&args->weights, t, c) : 1.0) *
+                           reference_load(&args->x, index_at(&args->places, t, c), h);
             reference_store(&args->y, t, h, sum);
         }
 }
@@ -176,7 +180,7 @@ void reference_combine_backward(const struct combine_backward_args *args)
         for (int64_t c = 0; c < args->places.cols; c++) {
             const int64_t place = index_at(&args->places, t, c);
             double dot = 0.0;
-            for (int64_t h = 0; h < args->dy.cols; h++) {
+            for (int64_t h = 0; h < args->dy.cols && place >= 0; h++) {
                 const double dy = reference_load(&args->dy, t, h);
                 dot += dy * reference_load(&args->x, place, h);
                 reference_store(&args->dx, place, h, reference_load(&args->weights, t, c) * dy);

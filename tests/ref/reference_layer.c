@@ -189,7 +189,7 @@ void reference_swiglu_forward(const struct swiglu_forward_args *args)
 {
     int64_t width = args->x.cols / 2;
     struct tensor y = reference_made(&args->y, args->x.dtype, args->x.rows, width);
-    for (int64_t t = 0; t < y.rows; t++)
+    for (int64_t t = 0; t < reference_written_rows(&args->ends, y.rows); t++)
         for (int64_t f = 0; f < width; f++) {
             double gate = reference_load(&args->x, t, f);
             double up = reference_load(&args->x, t, width + f);
@@ -204,7 +204,7 @@ void reference_swiglu_backward(const struct swiglu_backward_args *args)
     if (has_quantized(&args->y_to)) /* first: dx may be x */
         reference_swiglu_forward(&(struct swiglu_forward_args){.x = args->x, .to = args->y_to});
     struct tensor dx = reference_made(&args->dx, args->x.dtype, args->x.rows, args->x.cols);
-    for (int64_t t = 0; t < args->dy.rows; t++)
+    for (int64_t t = 0; t < reference_written_rows(&args->ends, args->dy.rows); t++)
         for (int64_t f = 0; f < width; f++) {
             double gate = reference_load(&args->x, t, f);
             double up = reference_load(&args->x, t, width + f);

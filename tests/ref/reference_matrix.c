@@ -61,7 +61,7 @@ static double embedded(const struct embedding_forward_args *args, int64_t t, int
 
 void reference_embedding_forward(const struct embedding_forward_args *args)
 {
-    for (int64_t t = 0; t < args->y.rows; t++)
+    for (int64_t t = 0; t < reference_written_rows(&args->ends, args->y.rows); t++)
         for (int64_t h = 0; h < args->y.cols; h++)
             reference_store(&args->y, t, h, embedded(args, t, h));
 }

@@ -32,8 +32,8 @@ const char *team_text(int ranks, const struct layout *l, const struct form *f)
 {
     static const char *const levels[] = {"none", "optimizer", "gradients", "full"};
     static const char *const methods[] = {"auto", "gather", "heads", "ring"};
-    static const char *const kinds[] = {"Llama", "tied Llama", "ESM-2", "AMPLIFY",
-                                        "Qwen",  "Mistral",    "ESM C", "Mixtral"};
+    static const char *const kinds[] = {"Llama",   "tied Llama", "ESM-2",   "AMPLIFY", "Qwen",
+                                        "Mistral", "ESM C",      "Mixtral", "NT v2"};
     static char text[300];
     snprintf(text, sizeof text,
              "%d ranks: %d stages of %d, %d to a layer%s, %d to a row by %s, %d to a state, %s%s%s%s; %s, %s%s, %d "
@@ -167,6 +167,7 @@ struct model_settings team_settings(const struct layout *layout, const struct fo
     settings.context = (struct context_parallel){.ranks = layout->context, .method = layout->method};
     settings.tensor =
         (struct tensor_parallel){.ranks = layout_tensor(layout), .sequence = layout->tensor > 1 && !layout->whole_rows};
+    settings.experts_per_token = form->all_experts ? settings.experts : settings.experts_per_token;
     settings.muon = form->muon;
     settings.tied = settings.tied && !form->gathers && !form->frozen;
     settings.freeze = form->frozen ? DECK_FREEZE_TRUNK : DECK_FREEZE_NONE;

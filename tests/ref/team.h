@@ -45,6 +45,7 @@ struct form {
     bool frozen;        /* the trunk is not trained, and the head not tied */
     bool adapted;       /* LoRA on all linear layers of the blocks, with random initial matrices */
     double dropout;     /* of adapted */
+    bool all_experts;   /* a token of a mixture has all experts: with fewer, a rounding can change the choice */
     bool all_rows;      /* the head of a masked model computes all rows; false: those of labelled tokens */
 };
 
