@@ -76,6 +76,7 @@ struct model_settings {
     int64_t experts;             /* of each block, each an MLP of width ffn (model/experts.h); 0: an MLP */
     int64_t experts_per_token;   /* that the router chooses; 0 without experts */
     double router_aux_loss_coef; /* weight of the auxiliary loss that balances the experts' load; 0: none */
+    double z_loss;               /* weight of log^2 Z in the language-model head's gradient; 0: none */
     struct task_settings task;
     bool tied;                /* the head's matrix is the embedding's; not with a task head */
     bool attention_bias;      /* biases of q, k, v and o, in addition to the family's */

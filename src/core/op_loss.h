@@ -36,14 +36,15 @@ struct xent_merge_args {
     struct tensor total;      /* f64 [1, 2], read and written */
 };
 
-/* Replaces logits by the gradient of the sum of losses: softmax(logits) - onehot(label), or 0 in rows with label < 0.
- * The gradient is not divided by the number of labels. The columns may be a part of the vocabulary that begins at token
- * `origin`. */
+/* Replaces logits by the gradient of the sum over tokens of loss + z_loss lse^2: (1 + 2 z_loss lse) softmax(logits) -
+ * onehot(label), or 0 in rows with label < 0. (z-loss: Chowdhery et al. 2022, PaLM.) The gradient is not divided by the
+ * number of labels. The columns may be a part of the vocabulary that begins at token `origin`. */
 struct xent_grad_args {
     struct tensor logits; /* f [T, V] */
     struct tensor labels; /* i32 [1, T] */
     struct tensor lse;    /* stat [1, T], of the whole vocabulary */
     int64_t origin;
+    float z_loss;
 };
 
 /* Does xent_stat, without lse, and then xent_grad, for the whole vocabulary, but reads each logit from memory once. */
@@ -52,6 +53,7 @@ struct xent_both_args {
     struct tensor labels; /* i32 [1, T] */
     struct tensor loss;   /* stat [1, T] */
     struct tensor total;  /* f64 [1, 2], read and written */
+    float z_loss;
 };
 
 /* Mean squared error of N numbers a row. If label >= 0: loss = mean over j of (predictions[t, j] - targets[label, j])^2

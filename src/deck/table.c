@@ -186,6 +186,11 @@ const struct deck_row deck_table[] = {
     {STRING(train.class_weights, ""), .restart = RESTART_LOGGED,
      .doc = "Weights of the classes in the loss of a fine-tuning head (torch's CrossEntropyLoss): a number for each, "
             "separated by commas, or \"balanced\": inverse to their frequency in data.train. \"\": all are 1."},
+    {REAL(train.z_loss, 0, 0, INFINITY), .restart = RESTART_LOGGED,
+     .doc = "Weight of the z-loss: the mean over labels of log^2 Z, with Z the softmax's denominator, is added in "
+            "training "
+            "and keeps logits near 0. PaLM has 1e-4, OLMo 2 1e-5; 0 turns it off. Reported and validation losses are "
+            "without it. Not with a fine-tuning head."},
     {INT(train.recheck_every, 0, 0, LARGE), .unit = "steps", .restart = RESTART_FREE,
      .doc = "Silent corruption: every this many steps all ranks compute one micro-batch, and ranks that must have the "
             "same loss, gradients, weights or moments are compared. If one differs, it is named with host and device, "

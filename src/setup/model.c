@@ -175,6 +175,7 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
         .experts_per_token =
             family->experts > 0 ? pick_size(deck->model.num_experts_per_tok, family->experts_per_token) : 0,
         .router_aux_loss_coef = family->experts > 0 ? deck->model.router_aux_loss_coef : 0,
+        .z_loss = deck->train.z_loss,
         .task = model_task_from_deck(deck),
         .norm_zero_centered = deck->model.norm_zero_centered,
         .tanh_gelu = deck->model.gelu == DECK_GELU_TANH,

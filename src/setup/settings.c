@@ -380,6 +380,9 @@ static int check_task(const struct deck *deck, const struct model_settings *sett
         return error_user("key parallel.context = %lld: not with model.pooling = \"mean\", whose tokens are on several "
                           "ranks",
                           (long long)deck->parallel.context);
+    if (deck->train.z_loss > 0)
+        return error_user("key train.z_loss = %g: not with a fine-tuning head (model.head); set it to 0",
+                          deck->train.z_loss);
     if (deck->precision.head)
         return error_user("key precision.head = true: not with a fine-tuning head (model.head), which computes in "
                           "precision.compute");

@@ -35,6 +35,7 @@ struct model_settings toy_settings(enum toy_kind kind)
                                    .experts = kind == TOY_MIXTRAL ? 4 : 0,
                                    .experts_per_token = kind == TOY_MIXTRAL ? 2 : 0,
                                    .router_aux_loss_coef = kind == TOY_MIXTRAL ? 0.5 : 0,
+                                   .z_loss = kind == TOY_LLAMA_TIED ? 0.05 : 0,
                                    .attention_bias = kind == TOY_QWEN,
                                    .mlp_bias = kind == TOY_QWEN,
                                    .tied = kind == TOY_LLAMA_TIED || kind == TOY_ESM2,
