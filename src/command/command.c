@@ -132,6 +132,14 @@ int command_mistake(const struct command *command, const char *what)
     return code;
 }
 
+int command_choose_input(const struct command *command, const char *fasta, const char *input, const char **chosen)
+{
+    if (fasta != NULL && input != NULL)
+        return command_mistake(command, "--fasta and --input: give only one of them");
+    *chosen = fasta != NULL ? fasta : input;
+    return *chosen != NULL ? ERROR_NONE : command_mistake(command, "missing: --fasta FILE or --input FILE");
+}
+
 static int set_value(const struct command_option *option, const char *text)
 {
     char *rest = "";

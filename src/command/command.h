@@ -30,6 +30,18 @@ struct command_option {
     const char *help;
 };
 
+/* The --input-format and --field options of commands that read records; go to *variable. */
+#define COMMAND_INPUT_FORMAT(variable)                                                                                 \
+    {                                                                                                                  \
+        "input-format", 0, "NAME", COMMAND_TEXT, false, variable,                                                      \
+            "format of --input, as for cistron prepare (detected from the file's name and content)"                    \
+    }
+#define COMMAND_FIELD(variable)                                                                                        \
+    {                                                                                                                  \
+        "field", 0, "NAME", COMMAND_TEXT, false, variable,                                                             \
+            "JSON, CSV, TSV, Parquet: field with a record's sequence or text (text)"                                   \
+    }
+
 /* The --skip-bad option of commands that read records; goes to *variable. */
 #define COMMAND_SKIP_BAD(variable)                                                                                     \
     {                                                                                                                  \
@@ -94,5 +106,9 @@ int command_main(const struct command_environment *environment, int argc, char *
 /* Records a mistake in a command's line, `what` in a few words, with the way to --help. On ranks other than 0, which
  * find it too, there is no message. Returns ERROR_USER. */
 int command_mistake(const struct command *command, const char *what);
+
+/* Chooses the input of a command with --fasta and --input, one of which must be given. ERROR_USER, as command_mistake.
+ */
+int command_choose_input(const struct command *command, const char *fasta, const char *input, const char **chosen);
 
 #endif

@@ -1,5 +1,6 @@
 /* cistron embed */
 #include "infer/embed.h"
+#include "base/error.h"
 #include "command/command.h"
 
 static struct embed_settings given = {.pool = "mean", .dtype = "f32"};
@@ -15,23 +16,17 @@ static int run(const struct command_environment *environment, char **arguments, 
 {
     (void)arguments;
     (void)count;
-    if (fasta != NULL && input != NULL)
-        return command_mistake(&command_embed, "--fasta and --input: give only one of them");
-    given.input = fasta != NULL ? fasta : input;
-    if (given.input == NULL)
-        return command_mistake(&command_embed, "missing: --fasta FILE or --input FILE");
+    const int code = command_choose_input(&command_embed, fasta, input, &given.input);
     make_executor = environment->make_executor;
-    return environment->with_ranks(embed, &given);
+    return code != ERROR_NONE ? code : environment->with_ranks(embed, &given);
 }
 
 static const struct command_option options[] = {
     {"checkpoint", 0, "FILE", COMMAND_PATH, true, &given.checkpoint, "checkpoint or run folder"},
     {"fasta", 0, "FILE", COMMAND_PATH, false, &fasta, "FASTA records (plain, .gz or .zst; - is standard input)"},
     {"input", 0, "FILE", COMMAND_PATH, false, &input, "records in another format: JSON, CSV, Parquet"},
-    {"input-format", 0, "NAME", COMMAND_TEXT, false, &given.input_format,
-     "format of --input, as for cistron prepare (detected from the file's name and content)"},
-    {"field", 0, "NAME", COMMAND_TEXT, false, &given.field,
-     "JSON, CSV, TSV, Parquet: field with a record's sequence (text)"},
+    COMMAND_INPUT_FORMAT(&given.input_format),
+    COMMAND_FIELD(&given.field),
     COMMAND_SKIP_BAD(&given.skip_bad),
     {"output", 'o', "OUT.h5", COMMAND_PATH, true, &given.output,
      "output file of the vectors; OUT.npy: as a NumPy array, with a table OUT.tsv of the records"},

@@ -1,4 +1,5 @@
 /* cistron eval */
+#include "base/error.h"
 #include "command/command.h"
 #include "infer/eval.h"
 
@@ -15,23 +16,17 @@ static int run(const struct command_environment *environment, char **arguments, 
 {
     (void)arguments;
     (void)count;
-    if (fasta != NULL && input != NULL)
-        return command_mistake(&command_eval, "--fasta and --input: give only one of them");
-    given.input = fasta != NULL ? fasta : input;
-    if (given.input == NULL)
-        return command_mistake(&command_eval, "missing: --fasta FILE or --input FILE");
+    const int code = command_choose_input(&command_eval, fasta, input, &given.input);
     make_executor = environment->make_executor;
-    return environment->with_ranks(evaluate, &given);
+    return code != ERROR_NONE ? code : environment->with_ranks(evaluate, &given);
 }
 
 static const struct command_option options[] = {
     {"checkpoint", 0, "FILE", COMMAND_PATH, true, &given.checkpoint, "checkpoint or run folder"},
     {"fasta", 0, "FILE", COMMAND_PATH, false, &fasta, "FASTA records to score (plain, .gz or .zst)"},
     {"input", 0, "FILE", COMMAND_PATH, false, &input, "records to score in another format: JSON, CSV, Parquet, text"},
-    {"input-format", 0, "NAME", COMMAND_TEXT, false, &given.input_format,
-     "format of the records, as for cistron prepare (detected from the file's name and content)"},
-    {"field", 0, "NAME", COMMAND_TEXT, false, &given.field,
-     "JSON, CSV, TSV, Parquet: field with a record's sequence (text)"},
+    COMMAND_INPUT_FORMAT(&given.input_format),
+    COMMAND_FIELD(&given.field),
     COMMAND_SKIP_BAD(&given.skip_bad),
     {"output", 'o', "OUT.json", COMMAND_PATH, true, &given.output, "output file of the result"},
     {"overlap", 0, "N", COMMAND_INTEGER, false, &given.overlap,

@@ -1,4 +1,5 @@
 /* cistron score */
+#include "base/error.h"
 #include "command/command.h"
 #include "infer/eval.h"
 #include "infer/score_file.h"
@@ -21,8 +22,6 @@ static int score_records(struct comm *world, void *self)
 /* Scores whole records instead of variants. */
 static int run_records(const struct command_environment *environment)
 {
-    if (given.fasta != NULL)
-        return command_mistake(&command_score, "--fasta and --input: give only one of them");
     if (given.mutations != NULL || given.scan || given.positions != NULL || given.methods != NULL ||
         given.measured != NULL || given.both_strands)
         return command_mistake(&command_score, "--mutations, --scan, --method, --positions, --measured and "
@@ -48,13 +47,15 @@ static int run(const struct command_environment *environment, char **arguments, 
 {
     (void)arguments;
     (void)count;
+    const char *chosen;
+    const int code = command_choose_input(&command_score, given.fasta, records.input, &chosen);
     make_executor = environment->make_executor;
+    if (code != ERROR_NONE)
+        return code;
     if (records.input != NULL)
         return run_records(environment);
     if (records.input_format != NULL || records.field != NULL || records.skip_bad)
         return command_mistake(&command_score, "--input-format, --field and --skip-bad: need --input FILE");
-    if (given.fasta == NULL)
-        return command_mistake(&command_score, "missing: --fasta FILE or --input FILE");
     const bool lists = given.mutations != NULL || given.scan;
     if (given.mutations != NULL && given.scan)
         return command_mistake(&command_score, "--mutations and --scan: give only one of them");
@@ -74,10 +75,8 @@ static const struct command_option options[] = {
      "records that the variants change (plain, .gz or .zst; - is standard input)"},
     {"input", 0, "FILE", COMMAND_PATH, false, &records.input,
      "records to score whole, instead of variants: text or sequences in any format of cistron prepare"},
-    {"input-format", 0, "NAME", COMMAND_TEXT, false, &records.input_format,
-     "format of --input, as for cistron prepare (detected from the file's name and content)"},
-    {"field", 0, "NAME", COMMAND_TEXT, false, &records.field,
-     "JSON, CSV, TSV, Parquet: field with a record's text or sequence (text)"},
+    COMMAND_INPUT_FORMAT(&records.input_format),
+    COMMAND_FIELD(&records.field),
     COMMAND_SKIP_BAD(&records.skip_bad),
     {"mutations", 0, "FILE", COMMAND_PATH, false, &given.mutations,
      "variants: CSV or TSV with columns name and mutation (A42G:L50P) or mutant, or VCF"},
