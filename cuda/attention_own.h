@@ -26,8 +26,6 @@ int64_t cuda_own_attention_backward_workspace(const struct cuda_target *target,
 
 /* Sets the scratch in bytes of the `once` kernel's sums, for tests: with less, more launches process the heads. */
 void cuda_own_attention_limit_sums(int64_t bytes);
-/* Allows or forbids wgmma kernels where the device supports them (allowed by default; for tests). */
-void cuda_own_attention_by_warpgroups(bool taken);
 
 #ifdef __cplusplus
 }

@@ -9,24 +9,8 @@
 #ifndef CUDA_ATTENTION_TILE_CUH
 #define CUDA_ATTENTION_TILE_CUH
 
-#include "cuda/device.cuh"
+#include "cuda/accumulator.cuh"
 #include "cuda/mma.cuh"
-
-__device__ __forceinline__ int lane_of_thread()
-{
-    return threadIdx.x % WARP;
-}
-
-/* This lane's first row and column of an accumulator. */
-__device__ __forceinline__ int fragment_row()
-{
-    return lane_of_thread() / 4;
-}
-
-__device__ __forceinline__ int fragment_col()
-{
-    return lane_of_thread() % 4 * 2;
-}
 
 /* Returns the number that is XORed with a row's chunk numbers. Rows of less than 128 bytes share a line of banks. */
 template <typename T, int DIM> __device__ __forceinline__ int permutation(int row)
@@ -173,12 +157,6 @@ __device__ __forceinline__ void add_product(float (&sum)[BLOCKS][TILES][4], cons
             }
         }
     }
-}
-
-__device__ __forceinline__ uint32_t pair_of(float first, float second)
-{
-    __nv_bfloat162 pair = __floats2bfloat162_rn(first, second);
-    return *reinterpret_cast<uint32_t *>(&pair);
 }
 
 /* sum += p b. p [rows, 8 TILES] is an accumulator, whose layout is that of the next product's left operand; b has 8

@@ -329,13 +329,6 @@ void attention_check(const struct tensor *const *tensors, int count, const struc
         error_fatal("cuda executor: attention with scale %g: must be positive", (double)scale);
 }
 
-static bool warpgroups_taken = true;
-
-void cuda_own_attention_by_warpgroups(bool taken)
-{
-    warpgroups_taken = taken;
-}
-
 bool head_packs_fit(const struct tensor *const *tensors, int count, int64_t head_dim)
 {
     for (int i = 0; i < count; i++) {
@@ -352,7 +345,7 @@ bool attention_way_supports(enum attention_way way, const struct tensor *const *
     int widest = 0;
     for (int size : limits.head_sizes)
         widest = size > widest ? size : widest;
-    if (limits.wgmma && !(warpgroups_run() && warpgroups_taken && tensors[0]->dtype == DTYPE_BF16))
+    if (limits.wgmma && !(warpgroups_run() && tensors[0]->dtype == DTYPE_BF16))
         return false;
     return head_dim <= widest && (!limits.packs || head_packs_fit(tensors, count, head_dim));
 }

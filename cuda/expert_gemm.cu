@@ -1,8 +1,8 @@
 /* GEMMs over the rows of each expert. Where an expert's rows end is known to the device alone, so the grid has a block
  * for each tile that there could be, and blocks without a tile end at once: nothing waits for the host, and CUDA graphs
- * can have the launch. bf16 rows that are aligned to 16 bytes are multiplied by tensor cores (mma.sync), others by fp32
- * arithmetic. */
-#include "cuda/device.cuh"
+ * can have the launch. bf16 rows that are aligned to 16 bytes are multiplied by tensor cores: by warpgroups on sm_90a
+ * (expert_gemm_warpgroup.cu), else by mma.sync. Other rows are multiplied by fp32 arithmetic. */
+#include "cuda/expert_gemm.cuh"
 #include "cuda/mma.cuh"
 
 /* d [m, n] (+)= op(left) op(right), where left is [m, k], or [k, m] when transposed, and right [n, k], or [k, n] when
@@ -272,6 +272,10 @@ void cuda_expert_gemm(const struct cuda_target *target, const struct expert_gemm
 {
     if (tensor_count(&args->d) == 0)
         return;
+    if (expert_gemm_has_warpgroups(args)) {
+        expert_gemm_by_warpgroups(target, args);
+        return;
+    }
     const bool mma = by_tensor_cores({args->a, args->b, args->d});
     visit(args->a.dtype, [&](auto zero) {
         using T = decltype(zero);
@@ -297,6 +301,10 @@ void cuda_expert_gradient(const struct cuda_target *target, const struct expert_
 {
     if (tensor_count(&args->dweight) == 0)
         return;
+    if (expert_gradient_has_warpgroups(args)) {
+        expert_gradient_by_warpgroups(target, args);
+        return;
+    }
     const bool mma = by_tensor_cores({args->dy, args->x}) && packs_fit(args->dweight, PACK / 2);
     visit(args->dy.dtype, [&](auto zero) {
         using T = decltype(zero);

@@ -14,6 +14,9 @@ extern "C" {
 
 enum { CUDA_WIDEST_HEAD = 128 /* of attention heads */ };
 
+/* Allows or forbids kernels with wgmma where the device supports them (allowed by default; for tests). (warpgroup.cu) */
+void cuda_warpgroups_allow(bool allowed);
+
 /* Device memory in which launchers keep data for later launches of the same stream: attention's work lists
  * (cuda/attention_work.cu). */
 enum { CUDA_KEPT = 1 << 20 };

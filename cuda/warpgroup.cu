@@ -14,6 +14,13 @@ __global__ static void has_warpgroups(int *never)
 #endif
 }
 
+static bool are_allowed = true;
+
+void cuda_warpgroups_allow(bool allowed)
+{
+    are_allowed = allowed;
+}
+
 bool warpgroups_run()
 {
     static const bool run = [] {
@@ -21,5 +28,5 @@ bool warpgroups_run()
         CUDA_CHECK(cudaFuncGetAttributes(&attributes, has_warpgroups));
         return attributes.sharedSizeBytes >= MARK;
     }();
-    return run;
+    return run && are_allowed;
 }

@@ -8,7 +8,7 @@
 
 enum { WARPGROUP = 128 };
 
-/* Returns whether the build has code for sm_90a and the device runs it. (warpgroup.cu) */
+/* Returns whether the build has code for sm_90a, the device runs it, and it is allowed (kernel.h). (warpgroup.cu) */
 bool warpgroups_run();
 
 /* -- Barriers in shared memory ----------------------------------------------------------------------------------- */
@@ -205,8 +205,8 @@ template <int ROWS, int DIM> struct panels {
     NAMES_96 ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, "    \
              "%113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 
-/* d = a product of tiles in shared memory that sums 16 terms, plus the earlier d if `add`. turned: "0, 0" sums over the
- * columns of both tiles, "1, 1" over their rows. */
+/* d = a product of tiles in shared memory that sums 16 terms, plus the earlier d if `add`. turned: for a and b, 0 sums
+ * over the tile's columns, 1 over its rows. */
 #define PRODUCT(turned, n, registers, names, a_name, b_name, add_name)                                                 \
     asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " add_name ", 0;\n"                                             \
                  "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.bf16.bf16 {" names "}, " a_name ", " b_name           \
@@ -217,7 +217,8 @@ template <int ROWS, int DIM> struct panels {
 /* d [64, n] = a [64, 16] b [n, 16]', both in shared memory; plus the earlier d if `add`. */
 template <int TILES> __device__ __forceinline__ void multiply(float (&d)[TILES][4], uint64_t a, uint64_t b, int add)
 {
-    static_assert(TILES == 4 || TILES == 8 || TILES == 10 || TILES == 12 || TILES == 16, "widths that are used");
+    static_assert(TILES == 4 || TILES == 8 || TILES == 10 || TILES == 12 || TILES == 16 || TILES == 32,
+                  "widths that are used");
     if constexpr (TILES == 4)
         PRODUCT("0, 0", 32, SIXTEEN(0), NAMES_16, "%16", "%17", "%18");
     else if constexpr (TILES == 8)
@@ -226,8 +227,16 @@ template <int TILES> __device__ __forceinline__ void multiply(float (&d)[TILES][
         PRODUCT("0, 0", 80, FORTY(0), NAMES_40, "%40", "%41", "%42");
     else if constexpr (TILES == 12)
         PRODUCT("0, 0", 96, FORTY_EIGHT(0), NAMES_48, "%48", "%49", "%50");
-    else
+    else if constexpr (TILES == 16)
         PRODUCT("0, 0", 128, SIXTY_FOUR(0), NAMES_64, "%64", "%65", "%66");
+    else
+        PRODUCT("0, 0", 256, HUNDRED_TWENTY_EIGHT(0), NAMES_128, "%128", "%129", "%130");
+}
+
+/* d [64, 256] = a [64, 16] b [16, 256], both in shared memory; plus the earlier d if `add`. */
+__device__ __forceinline__ void multiply_by_rows(float (&d)[32][4], uint64_t a, uint64_t b, int add)
+{
+    PRODUCT("0, 1", 256, HUNDRED_TWENTY_EIGHT(0), NAMES_128, "%128", "%129", "%130");
 }
 
 /* d [64, n] += a [64, 16] b [16, n]. a is in registers, in the layout of multiply_16_8_16. */

@@ -82,11 +82,11 @@ __device__ __forceinline__ struct running_sum sum_row(const T *x, int cols, cons
     return {largest, team_sum(running.sum * exponential(running.largest - largest), memory)};
 }
 
-/* Replaces a row by its gradient. target: the label's column, which may be outside the row. If label < 0, the row is
- * written and not read. */
+/* Replaces a row by its gradient, in which the softmax has a factor (z-loss). target: the label's column, which may be
+ * outside the row. If label < 0, the row is written and not read. */
 template <int N, enum row_pass PASS, typename T>
 __device__ __forceinline__ void subtract_row(T *x, int cols, const struct row_copy<T, N> &copy, int label, int target,
-                                             float row_lse)
+                                             float row_lse, float factor)
 {
     if (label < 0) {
         const float zeros[N] = {}, zero[1] = {};
@@ -101,7 +101,7 @@ __device__ __forceinline__ void subtract_row(T *x, int cols, const struct row_co
         constexpr int count = sizeof v / sizeof v[0];
 #pragma unroll
         for (int i = 0; i < count; i++)
-            v[i] = exponential(v[i] - row_lse) - (first + i == target ? 1.0f : 0.0f);
+            v[i] = factor * exponential(v[i] - row_lse) - (first + i == target ? 1.0f : 0.0f);
         store(x + first, v);
     };
     each_logit<N, PASS>(x, cols, copy, subtract, subtract);
@@ -111,7 +111,8 @@ __device__ __forceinline__ void subtract_row(T *x, int cols, const struct row_co
  * gradients, and the first copied_packs of a row are kept in shared memory; then a block has one team. */
 template <typename T, int N, bool BOTH>
 __global__ void __launch_bounds__(BOTH ? XENT_LARGE_TEAM : XENT_TEAM, BOTH ? 1 : XENT_RESIDENT)
-    xent_stat(view<T> logits, const int32_t *labels, float *loss, float *lse, double2 *partial, int copied_packs)
+    xent_stat(view<T> logits, const int32_t *labels, float *loss, float *lse, double2 *partial, int copied_packs,
+              float z_loss)
 {
     extern __shared__ __align__(16) char copied[];
     __shared__ team_memory<1> memory;
@@ -136,7 +137,8 @@ __global__ void __launch_bounds__(BOTH ? XENT_LARGE_TEAM : XENT_TEAM, BOTH ? 1 :
         }
         if (BOTH) {
             __syncwarp(); /* all threads have read the label's logit */
-            subtract_row<N, READ_COPY>(x, (int)logits.cols, copy, label, label, row_lse);
+            subtract_row<N, READ_COPY>(x, (int)logits.cols, copy, label, label, row_lse,
+                                       1.0f + 2.0f * z_loss * row_lse);
         }
         if (threadIdx.x == 0) {
             loss[row] = row_loss;
@@ -252,7 +254,7 @@ void cuda_xent_stat(const struct cuda_target *target, const struct xent_stat_arg
         xent_stat<T, N, false><<<c.blocks, c.block, 0, target->stream>>>(
             view_of<T>(args->logits), static_cast<const int32_t *>(args->labels.data),
             static_cast<float *>(args->loss.data), static_cast<float *>(args->lse.data),
-            reinterpret_cast<double2 *>(target->workspace), 0);
+            reinterpret_cast<double2 *>(target->workspace), 0, 0.0f);
         add_partial(target, c.blocks, args->total);
     });
 }
@@ -284,8 +286,8 @@ void cuda_xent_both(const struct cuda_target *target, const struct xent_both_arg
                                         (int)most_copied()));
         xent_stat<T, N, true><<<c.blocks, c.block, (size_t)(copied * width_bytes), target->stream>>>(
             view_of<T>(args->logits), static_cast<const int32_t *>(args->labels.data),
-            static_cast<float *>(args->loss.data), nullptr, reinterpret_cast<double2 *>(target->workspace),
-            (int)copied);
+            static_cast<float *>(args->loss.data), nullptr, reinterpret_cast<double2 *>(target->workspace), (int)copied,
+            args->z_loss);
         add_partial(target, c.blocks, args->total);
     });
 }
@@ -386,15 +388,16 @@ void cuda_xent_merge(const struct cuda_target *target, const struct xent_merge_a
 
 template <typename T, int N>
 __global__ void __launch_bounds__(XENT_TEAM, XENT_RESIDENT)
-    xent_grad(view<T> logits, const int32_t *labels, const float *lse, int origin)
+    xent_grad(view<T> logits, const int32_t *labels, const float *lse, int origin, float z_loss)
 {
     const struct row_copy<T, N> none = {
     };
     for (int64_t row = (int64_t)blockIdx.x * blockDim.y + threadIdx.y; row < logits.rows;
          row += gridDim.x * blockDim.y) {
         int label = labels[row];
-        subtract_row<N, READ_ROW>(logits.row(row), (int)logits.cols, none, label, label - origin,
-                                  label < 0 ? 0.0f : lse[row]);
+        float row_lse = label < 0 ? 0.0f : lse[row];
+        subtract_row<N, READ_ROW>(logits.row(row), (int)logits.cols, none, label, label - origin, row_lse,
+                                  1.0f + 2.0f * z_loss * row_lse);
     }
 }
 
@@ -408,7 +411,7 @@ void cuda_xent_grad(const struct cuda_target *target, const struct xent_grad_arg
         struct xent_grid c = grid_of(args->logits, N, XENT_TEAM, XENT_RESIDENT, target->multiprocessors);
         xent_grad<T, N><<<c.blocks, c.block, 0, target->stream>>>(
             view_of<T>(args->logits), static_cast<const int32_t *>(args->labels.data),
-            static_cast<const float *>(args->lse.data), (int)args->origin);
+            static_cast<const float *>(args->lse.data), (int)args->origin, args->z_loss);
         CUDA_CHECK_LAUNCH("xent_grad");
     });
 }

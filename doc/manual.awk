@@ -1,4 +1,4 @@
-# Makes the manual page: awk -v cistron=PROGRAM -f doc/manual.awk doc/cistron.1.in
+# Makes the manual page: awk -v cistron=PROGRAM -v version=VERSION -f doc/manual.awk doc/cistron.1.in
 # After the line `.SS COMMAND` comes the usage, and in place of the line `.\" options COMMAND` come the options, both as
 # `cistron COMMAND --help` prints them: "  -o, --output FILE         help", where help begins in column 30.
 function roff(text)
@@ -68,6 +68,8 @@ function print_options(command, line, form, text)
     print_options($3)
     next
 }
+
+/^\.TH / { sub(/VERSION/, version) }
 
 { print }
 

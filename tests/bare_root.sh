@@ -9,7 +9,7 @@
 #   KEYRING=FILE     of the mirror, where debootstrap has none: for Ubuntu the one in its package ubuntu-keyring
 #                    (SUITE=noble MIRROR=http://archive.ubuntu.com/ubuntu)
 #   ROOT=DIR         where (else a folder under /tmp, removed at the end unless KEEP=1); one that exists is used again
-#   WORKTREE=1       the working tree as it is, uncommitted files too, in place of a clone of HEAD
+#   WORKTREE=1       the working tree as it is, uncommitted files too, in place of a clone of HEAD (a release is copied)
 set -eu -o pipefail
 source=$(cd "$(dirname "$0")/.." && pwd)
 command=${1:-./runtests}
@@ -60,7 +60,9 @@ mount -t tmpfs tmpfs "$ROOT/dev/shm" && mounted+=("$ROOT/dev/shm")
 
 rm -rf "$ROOT/work"
 mkdir -p "$ROOT/work"
-if [ -n "${WORKTREE:-}" ]; then
+if [ ! -e "$source/.git" ]; then
+    cp -r "$source" "$ROOT/work/main"
+elif [ -n "${WORKTREE:-}" ]; then
     mkdir "$ROOT/work/main"
     (cd "$source" && git ls-files -z --cached --others --exclude-standard | tar -c --null -T -) |
         tar -x -C "$ROOT/work/main"

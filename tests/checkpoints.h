@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "checkpoint/checkpoint_private.h"
+#include "file/hdf5_file.h"
 #include "state/initialise.h"
 
 #include <fcntl.h>
@@ -92,6 +93,20 @@ static inline char *save_step(struct training *t)
     char *path = checkpoint_path(folder, engine_updates(&t->toy.engine));
     CHECK(save(t, path, true) == ERROR_NONE);
     return path;
+}
+
+/* Returns on all ranks whether a checkpoint has a dataset. */
+static inline bool file_has(const char *path, const char *dataset)
+{
+    int64_t has = 0;
+    if (world->rank == 0) {
+        hid_t file;
+        CHECK(hdf5_open(&file, path) == ERROR_NONE);
+        has = hdf5_has(file, dataset);
+        H5Fclose(file);
+    }
+    comm_broadcast(world, &has, sizeof has, 0);
+    return has != 0;
 }
 
 /* Trains to step 3, with checkpoints of steps 2 (before) and 3 (path). The paths are freed with free(). */

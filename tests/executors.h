@@ -20,7 +20,7 @@
  *
  *   NUMBER     the CPU, with this number of threads
  *   cuda       the first GPU, deterministic, attention with the two-pass backward
- *   mma        as cuda, attention with warp-level mma.sync, which all GPUs have
+ *   mma        as cuda, attention and experts with warp-level mma.sync, which all GPUs have
  *   gradients  as cuda, weight gradients by our own GEMM where it fits
  *   once       not deterministic, attention with the one-pass backward where possible */
 static inline struct executor *executor_named(const char *name)
@@ -35,7 +35,7 @@ static inline struct executor *executor_named(const char *name)
 #ifdef CISTRON_CUDA
     if (cuda_device_count() > 0) {
         cuda_attention_take(once ? ATTENTION_ONCE : ATTENTION_OWN);
-        cuda_own_attention_by_warpgroups(!mma);
+        cuda_warpgroups_allow(!mma);
         cuda_gemm_gradient_force(gradients ? INT_MAX : 0);
         return cuda_executor_create(0, 1, &(struct device_request){.deterministic = !once});
     }

@@ -233,6 +233,8 @@ a width that heads do not divide | train deck.cfg model.hidden=33           | 2 
 a window of masked models        | train deck.cfg data.source=random model.objective=masked model.sliding_window=8 | 2 | model.sliding_window = 8: needs a causal model
 a window and a ring              | train deck.cfg model.sliding_window=8 parallel.context=2 parallel.context_method=ring | 2 | parallel.context_method = "ring": not with model.sliding_window = 8
 a window below 0                 | train deck.cfg model.sliding_window=-2     | 2 | model.sliding_window = -2: must be
+z-loss of a fine-tuning head      | train deck.cfg data.source=random model.family=esm2 model.head=token model.num_labels=2 train.z_loss=1e-4 | 2 | key train.z_loss = 0.0001: not with a fine-tuning head
+no head to train                 | train deck.cfg data.source=random model.family=esm2 model.head=none | 2 | key model.head = "none": there is nothing to train
 experts beyond the family        | train deck.cfg model.num_local_experts=8 | 2 | model.num_local_experts = 8: models of family llama have no experts
 experts of tensor ranks          | plan deck.cfg model.family=mixtral model.num_local_experts=7 parallel.tensor=2 --ranks 2 | 2 | key parallel.tensor = 2: must divide model.num_local_experts, 7
 experts in slices of the MLP     | train deck.cfg model.family=mixtral memory.mlp_tokens=64 | 2 | key memory.mlp_tokens = 64: not with experts

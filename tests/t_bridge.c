@@ -40,6 +40,37 @@ static void test_round_trip(const char *name, bool bf16, int64_t shard_bytes, co
     free(out);
 }
 
+/* A model without a head: its file's names have no prefix, those of exports do. */
+static void test_base(void)
+{
+    char *file = memory_format("%s/base.h5", work), *out = memory_format("%s/base.out", work);
+    struct folder *before = load_folder(golden("esm2_base"));
+    for (int64_t i = 0; i < before->count; i++) {
+        char *whole = memory_format("esm.%s", before->entries[i].name);
+        CHECK(strncmp(before->entries[i].name, "esm.", 4) != 0);
+        free(before->entries[i].name);
+        before->entries[i].name = whole;
+    }
+    struct deck deck;
+    deck_defaults(&deck);
+    CHECK(import_folder(golden("esm2_base"), file, NULL) == ERROR_NONE);
+    CHECK(export_file(file, out, false, EXPORT_SHARD_BYTES, false) == ERROR_NONE);
+    CHECK_STRING(error_message(), "");
+    struct folder *after = load_folder(out);
+    check_same(before, after, NULL, 0);
+    CHECK(config_read(&deck, out, DIALECT_HF) == ERROR_NONE && deck.model.head == DECK_HEAD_NONE);
+    CHECK(json_object_get(after->config, "id2label") == NULL);
+    drop(after, find(after, "esm.encoder.emb_layer_norm_after.bias"));
+    save_folder(after, out);
+    CHECK(import_folder(out, file, NULL) == ERROR_USER);
+    CHECK(strstr(error_message(), "esm.encoder.emb_layer_norm_after.bias: is missing") != NULL);
+    error_clear();
+    forget_folder(before);
+    forget_folder(after);
+    free(file);
+    free(out);
+}
+
 /* Contact head and rotary table of an ESM-2 that had none. */
 static void test_made_up(void)
 {
@@ -254,6 +285,8 @@ static const struct config_case config_cases[] = {
     {"qwen3_tiny", "{\"use_sliding_window\": \"yes\"}", "key use_sliding_window = \"yes\": must be true or false"},
     {"qwen3_tiny", "{\"head_dim\": 33}", "key model.head_dim = 33: must be even"},
     {"qwen3_tiny", "{\"attention_bias\": true, \"head_dim\": null}", NULL},
+    {"olmo2_tiny", "{\"attention_bias\": true, \"num_key_value_heads\": null}", NULL},
+    {"olmo2_tiny", "{\"hidden_act\": \"gelu\"}", "key hidden_act = \"gelu\": is not supported; allowed: \"silu\""},
     {"esmc_tiny", "{\"attention_bias\": true}", "key attention_bias = true: is not supported; allowed: false"},
     {"esmc_tiny", "{\"tie_word_embeddings\": true}", "key tie_word_embeddings = true: is not supported"},
     {"esmc_tiny", "{\"num_key_value_heads\": null, \"head_dim\": null}", NULL},
@@ -836,7 +869,9 @@ int main(void)
     test_round_trip("ntv2_tiny", false, EXPORT_SHARD_BYTES, NULL, 0);
     test_round_trip("mistral_tiny", true, EXPORT_SHARD_BYTES, NULL, 0);
     test_round_trip("mixtral_tiny", true, EXPORT_SHARD_BYTES, NULL, 0);
+    test_round_trip("olmo2_tiny", true, EXPORT_SHARD_BYTES, NULL, 0);
     test_made_up();
+    test_base();
     test_tables();
     test_old_spelling();
     test_rounding();

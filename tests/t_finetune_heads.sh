@@ -244,7 +244,8 @@ awk 'BEGIN { srand(4); print "sequence,kind"; for (r = 0; r < 120; r++) { c = in
 "$CISTRON" prepare --tokenizer nucleotide --field sequence --labels kind --split train:0.75,valid:0.25 -o bases.h5 bases.csv >out 2>&1
 cp bases.train.h5 qwen2.train.h5 && cp bases.valid.h5 qwen2.valid.h5
 cp bases.train.h5 qwen3.train.h5 && cp bases.valid.h5 qwen3.valid.h5
-for family in bases qwen2 qwen3; do
+cp bases.train.h5 olmo2.train.h5 && cp bases.valid.h5 olmo2.valid.h5
+for family in bases qwen2 qwen3 olmo2; do
     ranks 1 train deck.cfg model.family=${family/bases/llama} model.layers=2 model.hidden=32 model.ffn=64 model.heads=4 \
         model.kv_heads=2 model.head=sequence model.num_labels=2 data.train=$family.train.h5 data.valid=$family.valid.h5 \
         output.folder=$family validation.rows=0
@@ -258,7 +259,7 @@ for head in sequence:class token:token; do
 done
 python=$(transformers_python)
 compared=0
-for kind in class number token bases qwen2 qwen3 esmc_sequence esmc_token; do
+for kind in class number token bases qwen2 qwen3 olmo2 esmc_sequence esmc_token; do
     "$CISTRON" export --checkpoint $kind -o hf_$kind >out 2>&1
     check "$kind: exported" test $? -eq 0
     "$CISTRON" import hf_$kind -o hf_$kind.h5 >out 2>&1
@@ -273,7 +274,7 @@ for kind in class number token bases qwen2 qwen3 esmc_sequence esmc_token; do
     [ $code -eq 0 ] || sed 's/^/    | /' python.out >&2
     check "$kind: transformers has the same loss and metrics" test $code -eq 0
 done
-[ $compared -eq 8 ] || echo "not compared with transformers: $(tail -n 1 python.out)"
+[ $compared -eq 9 ] || echo "not compared with transformers: $(tail -n 1 python.out)"
 sed 's/"classifier.out_proj.bias"/"classifier.out_proj.tilt"/' hf_class/model.safetensors >half.safetensors
 cp -r hf_class half_hf && cp half.safetensors half_hf/model.safetensors
 # no TEXT SAYS ARGUMENTS...
@@ -288,6 +289,28 @@ no()
 no "half a head" "classifier.out_proj.bias: is missing; the model has it as [3]" import half_hf
 no "a mean" "key model.pooling: EsmForSequenceClassification reads the first token of a sequence" export --checkpoint mean
 no "a head in BioNeMo's dialect" "key model.head: BioNeMo has no class" export --checkpoint class --dialect te
+
+# -- A model without a head --------------------------------------------------------------------------------------------
+"$CISTRON" import "$abs_top_srcdir/tests/golden/esm2_base" -o base.h5 >out 2>&1
+check "EsmModel: imported" says 'without a head (model.head = "none")'
+"$CISTRON" import "$abs_top_srcdir/tests/golden/esm2_tiny" -o whole.h5 >out 2>&1
+for model in base whole; do
+    "$CISTRON" embed --checkpoint $model.h5 --fasta "$abs_top_srcdir/tests/golden/embed_esm2.fa" -o $model.npy >out 2>&1
+done
+check "EsmModel: the states of EsmForMaskedLM" cmp -s base.npy whole.npy
+"$CISTRON" eval --checkpoint base.h5 --input "$abs_top_srcdir/tests/golden/embed_esm2.fa" -o no >out 2>&1
+check "EsmModel: eval refuses it" test $? -eq 2
+check "EsmModel: eval says why" says 'base.h5: has no language-model head (model.head = "none")'
+for head in "" "model.head=sequence model.num_labels=3" model.head=lm; do
+    # shellcheck disable=SC2086
+    "$CISTRON" train deck.cfg model.initialise_from=base.h5 data.train=class.train.h5 validation.rows=0 train.steps=1 \
+        output.folder="base_${head:11:2}" $head >out 2>&1
+    case $head in
+    "") check "EsmModel: nothing to train" says 'key model.head = "none": there is nothing to train' ;;
+    *lm) check "EsmModel: a new language-model head" says "initialised from train.seed: lm_head.dense.weight" ;;
+    *) check "EsmModel: a new head for sequences" says "initialised from train.seed: classifier.dense.weight" ;;
+    esac
+done
 
 # -- Refusals ----------------------------------------------------------------------------------------------------------
 "$CISTRON" prepare --tokenizer amplify --field sequence --labels kind -o amplify.h5 p.csv >out 2>&1

@@ -31,6 +31,8 @@ static const char *const cases[] = {"llama_gqa_padded",
                                     "llama_linear_packed",
                                     "mistral_packed",
                                     "mixtral_packed",
+                                    "olmo2_packed",
+                                    "olmo2_biased_padded",
                                     "esm2_padded",
                                     "esm2_packed",
                                     "esm2_tanh",
@@ -75,6 +77,7 @@ enum mutation {
     NO_HEAD_GAIN,
     NO_PROJECTION_GAIN,
     NO_STREAM_FACTOR,
+    NO_RESIDUAL,
     NO_EXPERT_WEIGHT,
     NO_AUXILIARY,
     NO_ROUTER_GRADIENT,
@@ -108,6 +111,7 @@ static const char *const mutation_names[MUTATIONS] = {"none",
                                                       "gains of q and k left out",
                                                       "gains of projections left out",
                                                       "factor of the stream left out",
+                                                      "residual connection left out",
                                                       "experts' weights left out",
                                                       "auxiliary loss left out",
                                                       "router not trained",
@@ -211,7 +215,11 @@ static void mutate(struct wrapper *wrapper, struct stream *stream, enum op op, c
         a.route_backward.d_weights.data = (void *)zeros;
     if (op == OP_LAYERNORM_FORWARD && mutation == NORM_EPS)
         a.layernorm.eps *= 2;
+    if (op == OP_ADD && mutation == NO_RESIDUAL)
+        return;
     /* queries and keys are columns of wider rows */
+    if (op == OP_RMSNORM_FORWARD && mutation == NO_PROJECTION_GAIN && a.rmsnorm.x.stride > a.rmsnorm.x.cols)
+        a.rmsnorm.one_plus = true, a.rmsnorm.weight.data = (void *)zeros;
     if (op == OP_LAYERNORM_FORWARD && mutation == NO_PROJECTION_GAIN && a.layernorm.x.stride > a.layernorm.x.cols)
         a.layernorm.one_plus = true, a.layernorm.weight.data = (void *)zeros;
     if (op == OP_LAYERNORM_FORWARD && mutation == NO_NORM_BIAS && tensor_present(&a.layernorm.bias))
@@ -451,6 +459,8 @@ static bool applies(const struct golden *g, enum mutation mutation)
         return family->whole_qk_norm;
     case NO_STREAM_FACTOR:
         return family->scaled_residual;
+    case NO_RESIDUAL: /* only post-norm blocks have ops for it */
+        return family->post_norm;
     case NO_EXPERT_WEIGHT:
     case NO_AUXILIARY:
     case NO_ROUTER_GRADIENT:

@@ -113,7 +113,7 @@ static const int axis_values[AXES] = {LENGTH(sizes),
                                       2,
                                       LENGTH(tensors),
                                       LENGTH(pipelines)};
-enum { MOST_VALUES = 8 };
+enum { MOST_VALUES = TOY_KINDS }; /* of an axis */
 
 /* A layout and a form: the number of a value on each axis. */
 struct trial_case {

@@ -88,7 +88,7 @@ static void test_form(const struct form *form, int64_t tokens)
 
 int main(void)
 {
-    static const enum toy_kind kinds[] = {TOY_LLAMA, TOY_ESM2, TOY_AMPLIFY};
+    static const enum toy_kind kinds[] = {TOY_LLAMA, TOY_ESM2, TOY_AMPLIFY, TOY_OLMO2};
     static const enum deck_recompute policies[] = {DECK_RECOMPUTE_NONE, DECK_RECOMPUTE_NORMS, DECK_RECOMPUTE_GATE_UP,
                                                    DECK_RECOMPUTE_FULL};
     self = comm_self();

@@ -9,9 +9,8 @@
 #include "checkpoints.h"
 
 #include "cpu/cpu.h"
-#include "file/hdf5_file.h"
 #include "ref/muon.h"
-#include "ref/team.h"
+#include "ref/team_layouts.h"
 #include "ref/wrapper.h"
 
 #include <math.h>
@@ -249,42 +248,16 @@ static void test_steps(void)
 
 /* -- Layouts ------------------------------------------------------------------------------------------------------ */
 
-static bool is_equal(struct executor *executor, const struct layout *layout, const struct form *form,
-                     const struct run_outcome *alone, bool reports)
-{
-    struct distances far;
-    const bool equal = layout_is_equal(world, executor, layout, form, alone, &bound_f32, &far);
-    if (world->rank == 0 && !equal && reports)
-        fprintf(stderr, "%s:\n    loss %.2e, norm %.2e, gradients %.2e and %.2e\n",
-                team_text(world->size, layout, form), far.loss, far.norm, far.first, far.last);
-    return equal;
-}
-
 static void test_shardings(void)
 {
     for (int kind = 0; kind < TOY_KINDS; kind++) {
         const struct form form = {
             .kind = kind, .packed = true, .micro_batches = 2, .slots = 1, .poisoned = true, .muon = true};
-        struct run_outcome alone = train_alone(world, cpu, &form, false);
-        for (int i = 0; i < TEAM_SHARDINGS; i++)
-            for (int shard = 2; shard <= 4; shard += 2) {
-                const bool whole = team_shardings[i].level == SHARD_NONE; /* then all ranks are replicas */
-                const struct layout layout = {.context = 1, .shard = whole ? 1 : shard, .sharding = team_shardings[i]};
-                CHECK(is_equal(cpu, &layout, &form, &alone, true));
-            }
-        outcome_destroy(&alone);
+        CHECK(shardings_are_near(world, cpu, &form));
     }
 }
 
-static const struct layout others[] = {
-    {.context = 1, .shard = 2, .tensor = 2, .sharding.level = SHARD_FULL},
-    {.context = 1, .shard = 1, .tensor = 4, .whole_rows = true},
-    {.context = 2, .method = DECK_CONTEXT_RING, .shard = 4, .sharding.level = SHARD_FULL},
-    {.context = 1, .shard = 2, .stages = 2, .chunks = 1, .sharding.level = SHARD_FULL},
-    {.context = 1, .shard = 1, .stages = 2, .chunks = 2},
-    {.context = 1, .shard = 1, .stages = 4, .chunks = 1}};
-
-static void test_others(void)
+static void test_layouts(void)
 {
     static const struct form forms[] = {{.kind = TOY_LLAMA, .replays = true},
                                         {.kind = TOY_QWEN, .poisoned = true},
@@ -297,10 +270,7 @@ static void test_others(void)
         form.packed = true;
         form.micro_batches = 4;
         form.slots = 1;
-        struct run_outcome alone = train_alone(world, cpu, &form, false);
-        for (int l = 0; l < LENGTH(others); l++)
-            CHECK(is_equal(cpu, &others[l], &form, &alone, true));
-        outcome_destroy(&alone);
+        CHECK(layouts_are_near(world, cpu, &form));
     }
 }
 
@@ -318,7 +288,7 @@ static void test_rounding(void)
                                   .recipe = recipes[i],
                                   .muon = true};
         struct run_outcome alone = train_alone(world, cpu, &form, false);
-        CHECK(is_equal(cpu, &others[LENGTH(others) - 1], &form, &alone, true));
+        CHECK(layout_is_near(world, cpu, &team_layouts[TEAM_LAYOUTS - 1], &form, &alone, true));
         outcome_destroy(&alone);
     }
 }
@@ -344,25 +314,12 @@ static void test_faults(void)
     for (int i = 0; i < LENGTH(layouts); i++) {
         struct wrapper wrapper;
         wrapper_create(&wrapper, cpu, lose, NULL);
-        CHECK(!is_equal(&wrapper.executor, &layouts[i], &form, &alone, false));
+        CHECK(!layout_is_near(world, &wrapper.executor, &layouts[i], &form, &alone, false));
     }
     outcome_destroy(&alone);
 }
 
 /* -- Files -------------------------------------------------------------------------------------------------------- */
-
-static bool file_has(const char *path, const char *dataset)
-{
-    int64_t has = 0;
-    if (world->rank == 0) {
-        hid_t file;
-        CHECK(hdf5_open(&file, path) == ERROR_NONE);
-        has = hdf5_has(file, dataset);
-        H5Fclose(file);
-    }
-    comm_broadcast(world, &has, sizeof has, 0);
-    return has != 0;
-}
 
 /* A run with the other optimizer reads the weights alone. */
 static void check_refused(const char *path, const struct model_settings *settings, enum dtype compute,
@@ -417,7 +374,7 @@ int main(int argc, char **argv)
     if (world->rank == 0)
         test_steps();
     test_shardings();
-    test_others();
+    test_layouts();
     test_rounding();
     test_faults();
     test_files(DTYPE_F32);

@@ -133,7 +133,17 @@ for objective in causal masked; do
     check "$run: exports the table" cmp kmers/vocab.txt "$run.hf/vocab.txt"
     "$CISTRON" import "$run.hf" -o "$run.h5" >out 2>&1
     check "$run: and imports it" says "tokenizer words-"
+    head -n 4 kmers.txt >few.txt
+    "$CISTRON" score --checkpoint "$run" --input few.txt --input-format lines -o "$run.csv" >out 2>&1
+    check "$run: scores" test "$(wc -l <"$run.csv")" -eq 5
+    cut -c -60 few.txt | sed 's/.*/{"text": "&", "other": "A"}/' >few.jsonl
+    "$CISTRON" score --checkpoint "$run" --input few.jsonl -o json.csv --force >out 2>&1
+    check "$run: the same scores of JSON lines" cmp <(cut -d , -f 2- json.csv) <(cut -d , -f 2- "$run.csv")
 done
+python=$(transformers_python)
+"$python" "$abs_top_srcdir/tests/interop/text_model.py" scores kmers.masked.hf few.txt kmers.masked.csv >out 2>&1
+code=$?
+[ $code -eq 77 ] || check "k-mers: pseudo-log-likelihoods of transformers" test $code -eq 0
 "$CISTRON" generate --checkpoint kmers.causal --prompt ACGTAC --tokens 5 --temperature 0 >out 2>&1
 check "k-mers: generates" grep -qE '^[ACGTN]{7,21}$' out
 

@@ -33,12 +33,14 @@ static void test_xent(void)
                     reference_store(&stat.total, 0, 0, 1000.0);
                     reference_store(&stat.total, 0, 1, 300.0);
                     compare_op(trial, OP_XENT_STAT, &stat);
-                    struct xent_both_args both = {stat.logits, stat.labels, stat.loss, stat.total};
+                    const float z_loss = t % 2 == 0 ? 0.0f : 0.01f;
+                    struct xent_both_args both = {stat.logits, stat.labels, stat.loss, stat.total, z_loss};
                     compare_op(trial, OP_XENT_BOTH, &both);
 
                     /* the gradient reads the statistics as stored */
                     reference_xent_stat(&stat);
-                    struct xent_grad_args grad = {.logits = stat.logits, .labels = labels, .lse = stat.lse};
+                    struct xent_grad_args grad = {
+                        .logits = stat.logits, .labels = labels, .lse = stat.lse, .z_loss = z_loss};
                     check_op(trial, OP_XENT_GRAD, &grad);
                 }
 }
@@ -125,11 +127,15 @@ static void test_xent_part(enum dtype dtype, int64_t tokens, int64_t vocabulary,
         double above = fabs(reference_load(&lse, 0, t));
         reference_store(&lse, 0, t, above + reference_load(&part.statistics, XENT_LARGEST, t));
     }
-    struct xent_grad_args grad = {.logits = part.logits, .labels = labels, .lse = lse, .origin = part.origin};
-    struct xent_grad_args displaced = grad;
+    struct xent_grad_args grad = {
+        .logits = part.logits, .labels = labels, .lse = lse, .origin = part.origin, .z_loss = 0.001f};
+    struct xent_grad_args displaced = grad, without = grad;
     displaced.origin++;
-    if (tokens > 60)
+    without.z_loss = 0.0f;
+    if (tokens > 60) {
         check_noticed(trial, OP_XENT_GRAD, &grad, &displaced);
+        check_noticed(trial, OP_XENT_GRAD, &grad, &without);
+    }
     check_op(trial, OP_XENT_GRAD, &grad);
 }
 

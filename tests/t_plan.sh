@@ -96,7 +96,7 @@ check "OpenGenome2: its 1 / 48 at 989 TFLOP/s, causal" says "3.202"
 check "OpenGenome2: 4 micro-batches" grep -qE 'micro-batches of a rank +4$' "$work/out"
 check "OpenGenome2: its store" says "og2.train.h5 does not exist"
 for deck in quickstart:820352 esm2_tiny_proteins:814369 esm2_l0_sanity:7512353 esm2_l0_sanity_cp:7512353 llama3_l0_sanity_cp:4818816 esm2_650m:651042593 esm2_3b:2839004193 esm2_15b:15129098273 og2_7b_long:6981685248 amplify_120m:118276507 \
-    qwen25_0_5b:494032768 qwen3_0_6b:596049920 mistral_7b:7241732096 esmc_300m:332997184 ntv2_50m:54855179 \
+    qwen25_0_5b:494032768 qwen3_0_6b:596049920 mistral_7b:7241732096 olmo2_1b:1484916736 esmc_300m:332997184 ntv2_50m:54855179 \
     amplify_350m:354008667; do
     plan "$abs_top_srcdir/input/${deck%:*}.cfg" device.memory=1000 --ranks 16
     check "${deck%:*}: it can be planned" test $code -eq 0

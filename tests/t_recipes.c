@@ -146,7 +146,7 @@ struct training {
 
 /* Wide enough for two blocks of 128, the second one cut; the Llamas have grouped-query attention. A token of the
  * Mixtral has all experts, in any order: a choice that a rounding changes would turn gradients by more than the formats
- * do. */
+ * do. The first layer of an OLMo 2 has no norm before it, so its embedding is as large as a norm's output. */
 static struct model_settings settings_of(enum toy_kind kind)
 {
     struct model_settings settings = toy_settings(kind);
@@ -156,7 +156,7 @@ static struct model_settings settings_of(enum toy_kind kind)
     settings.vocabulary = 48;
     settings.experts_per_token = settings.experts;
     settings.init_std = settings.output_std = 0.05;
-    settings.embedding_std = 0.05 / toy_embedding_factor(kind);
+    settings.embedding_std = kind == TOY_OLMO2 ? 1 : 0.05 / toy_embedding_factor(kind);
     return settings;
 }
 
@@ -262,7 +262,9 @@ static struct precision precision_with(const char *settings)
     return precision;
 }
 
-/* With the fault or without, the distances are beyond the bounds or within. */
+/* With the fault or without, the distances are beyond the bounds or within. Those of an OLMo 2 are twice as wide: its
+ * norms enlarge small outputs of the MLP, whose two factors are both quantized. Found were at most 2.3 times `largest`
+ * without a fault, and 20 times with one. */
 static void test_recipe(struct executor *executor, enum toy_kind kind, const struct recipe *recipe, uint64_t seed,
                         enum fault fault, const struct training *plain)
 {
@@ -272,8 +274,9 @@ static void test_recipe(struct executor *executor, enum toy_kind kind, const str
         return;
     struct training t = trained(executor, kind, &precision, recipe->bf16, seed, &planted);
     struct distances d = between(plain, &t);
-    bool within = d.losses <= 2 * recipe->largest.losses && d.start <= 2 * recipe->largest.start &&
-                  d.end <= 2 * recipe->largest.end && d.start >= recipe->least / 2;
+    const double most = kind == TOY_OLMO2 ? 4 : 2;
+    bool within = d.losses <= most * recipe->largest.losses && d.start <= most * recipe->largest.start &&
+                  d.end <= most * recipe->largest.end && d.start >= recipe->least / 2;
     printf("    %s %s%s: losses %.2e, gradients %.2e, %.2e\n", recipe->settings, recipe->bf16 ? "bf16, " : "",
            fault_names[fault], d.losses, d.start, d.end);
     CHECK(within == (fault == NONE));
@@ -283,8 +286,8 @@ static void test_recipe(struct executor *executor, enum toy_kind kind, const str
 
 int main(int count, char **arguments)
 {
-    static const char *const names[TOY_NTV2] = {"llama", "llama, tied", "esm2", "amplify",
-                                                "qwen",  "mistral",     "esmc", "mixtral"};
+    static const char *const names[TOY_NTV2] = {"llama",   "llama, tied", "esm2",    "amplify", "qwen",
+                                                "mistral", "esmc",        "mixtral", "olmo2"};
     const bool elsewhere = count > 1 && atoi(arguments[1]) == 0; /* faults are planted in host memory */
     const uint64_t seeds = count > 1 && !elsewhere ? (uint64_t)atoi(arguments[1]) : 1;
     struct executor *executor = executor_named(elsewhere ? arguments[1] : "2"), *cpu = cpu_executor_create(2);

@@ -40,6 +40,34 @@ static void test_xent(void)
     case_end();
 }
 
+/* z-loss adds the gradient of z lse^2, which is 2 z lse times that of lse; only rows with labels have an lse. */
+static void test_z_loss(void)
+{
+    static const int32_t wanted[5] = {3, -100, 0, 6, 4};
+    static const float z = 0.125f;
+    struct tensor logits = normal(5, 7), labels = integers(5, wanted), loss = normal(1, 5), lse = normal(1, 5);
+    struct tensor total = zeros(DTYPE_F64, 1, 2), weight = zeros(DTYPE_F64, 1, 5);
+    struct xent_stat_args stat = {.logits = logits, .labels = labels, .loss = loss, .lse = lse, .total = total};
+    run(OP_XENT_STAT, &stat);
+    for (int64_t t = 0; t < 5; t++)
+        reference_store(&weight, 0, t, 2.0 * (double)z * reference_load(&lse, 0, t));
+    struct tensor with = copy_of(&logits), without = copy_of(&logits), both = copy_of(&logits);
+    run(OP_XENT_GRAD, &(struct xent_grad_args){.logits = with, .labels = labels, .lse = lse, .z_loss = z});
+    run(OP_XENT_GRAD, &(struct xent_grad_args){.logits = without, .labels = labels, .lse = lse});
+    run(OP_XENT_BOTH,
+        &(struct xent_both_args){
+            .logits = both, .labels = labels, .loss = normal(1, 5), .total = zeros(DTYPE_F64, 1, 2), .z_loss = z});
+    struct tensor difference = zeros(DTYPE_F64, 5, 7);
+    for (int64_t i = 0; i < 35; i++) {
+        CHECK(reference_load(&both, i / 7, i % 7) == reference_load(&with, i / 7, i % 7));
+        reference_store(&difference, i / 7, i % 7,
+                        reference_load(&with, i / 7, i % 7) - reference_load(&without, i / 7, i % 7));
+    }
+    struct objective f = {.op = OP_XENT_STAT, .args = &stat, .output = lse, .weight = weight};
+    check_gradient("z-loss", &f, &logits, &difference, NULL);
+    case_end();
+}
+
 /* Parts of the vocabulary, merged, give what the whole gives; so do the gradient's parts. */
 static void test_xent_parts(void)
 {
@@ -234,6 +262,7 @@ int main(void)
 {
     oracle = reference_executor_create();
     test_xent();
+    test_z_loss();
     test_xent_parts();
     test_gradient_scale();
     test_adamw_by_hand();

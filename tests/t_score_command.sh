@@ -1,7 +1,8 @@
 #!/bin/bash
 # `cistron score` writes the same bytes on every rank count, also where ranks share the weights, and the likelihood ratios
 # of transformers (tests/golden/make_score.py), on one strand and on both. Tables, VCF, scans, positions and HDF5 agree
-# with each other; mistakes are one line with file, line and value, and leave no file.
+# with each other; whole records have transformers' pseudo-log-likelihoods. Mistakes are one line with file, line and
+# value, and leave no file.
 . "$abs_top_srcdir/tests/lib.sh"
 export OMP_NUM_THREADS=1
 golden=$abs_top_srcdir/tests/golden
@@ -79,6 +80,23 @@ check "a compressed table" cmp "$work/gz.csv" "$work/one.csv"
 "$CISTRON" "${score[@]}" --mutations "$work/m.csv" -o "$work/half.csv" --precision bf16 >"$work/out" 2>&1
 check "bf16: near" near "$work/half.csv" 4 "$work/one.csv" 4 3e-2
 check "bf16: not the same" test "$(cmp "$work/half.csv" "$work/one.csv" 2>&1)"
+
+# whole records: pseudo-log-likelihoods of transformers, whole and in windows of 66
+for n in 1 2; do
+    ranks $n score --checkpoint "$work/esm.h5" --input "$work/p.fa" -o "$work/r$n.csv"
+    check "whole records on $n ranks end with 0" codes_are 0 $n
+done
+check "whole records on 2 ranks: the bytes of 1" cmp "$work/r1.csv" "$work/r2.csv"
+"$CISTRON" score --checkpoint "$work/esm.h5" --input "$work/p.fa" --context 66 -o "$work/r66.csv" >"$work/out" 2>&1
+for table in r1:score_esm2 r66:score_esm2_windows; do
+    grep -E '^name|,WT,' "$golden/${table#*:}.csv" >"$work/wt.csv"
+    check "${table%:*}: log-likelihoods of whole records" near "$work/${table%:*}.csv" 3 "$work/wt.csv" 7 1e-6
+    check "${table%:*}: perplexities of whole records" near "$work/${table%:*}.csv" 4 "$work/wt.csv" 8 1e-6
+done
+printf '>a\nMKT*AY\n>b\nMKTAY*\n>c\nMKTAY\n' >"$work/stops.fa"
+"$CISTRON" score --checkpoint "$work/esm.h5" --input "$work/stops.fa" -o "$work/stops.csv" >"$work/out" 2>&1
+check "a stop codon at the end is dropped" test "$(sed -n 's/^b//p' "$work/stops.csv")" = "$(sed -n 's/^c//p' "$work/stops.csv")"
+check "a stop codon inside is a token" grep -q '^a,6,' "$work/stops.csv"
 
 # HDF5
 python=$(transformers_python)
@@ -175,6 +193,18 @@ refused "a symbolic allele" "$work/bad.vcf:2: POS 1 REF G ALT <DEL>: REF and ALT
     "${causal[@]:0:5}" --mutations "$work/bad.vcf" -o "$work/none.csv"
 refused "an output that is there" "$work/one.csv" "${score[@]}" --mutations "$work/m.csv" -o "$work/one.csv"
 refused "an input as output" "$work/m.csv" "${score[@]}" --mutations "$work/m.csv" -o "$work/m.csv" --force
+records=(score --checkpoint "$work/esm.h5" --input "$work/p.fa")
+for option in "--fasta $work/p.fa|--fasta and --input: give only one of them" "--scan|apply to --fasta FILE, not to --input FILE" \
+    "--context 2|--context 2: must be 3 to" "--precision fp8|--precision fp8: must be fp32 or bf16" "--batch -1|--batch -1: must be 1 to"; do
+    # shellcheck disable=SC2086 # an option and its value
+    "$CISTRON" "${records[@]}" -o "$work/none.csv" ${option%%|*} >"$work/out" 2>&1
+    check "whole records, ${option%% *}: exit code 2" test $? -eq 2
+    check "whole records, ${option%% *}: is said" says "${option#*|}"
+done
+"$CISTRON" "${records[@]}" -o "$work/none.h5" >"$work/out" 2>&1
+check "whole records as HDF5 are refused" says "--output: with --input it is CSV, not HDF5"
+"$CISTRON" "${score[@]}" --scan --field text -o "$work/none.csv" >"$work/out" 2>&1
+check "a field of variants is refused" says "--input-format, --field and --skip-bad: need --input FILE"
 "$CISTRON" "${score[@]}" -o "$work/none.csv" >"$work/out" 2>&1
 check "nothing to score" test $? -eq 2
 check "nothing to score: is said" says "missing: --mutations FILE, --scan or --positions FILE"

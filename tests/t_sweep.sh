@@ -320,6 +320,66 @@ sweep lists/batch.cfg -o refused
 check "a batch system that refuses: code" test $code -eq 1
 check "is told" says "cannot be submitted (exit code 1)"
 
+# -- cluster.cfg, whose lines of Slurm, PBS, LSF and Flux are tried with stand-ins for their commands --------------------
+mkdir bin queue
+cat >bin/submit <<'END'
+#!/bin/bash
+system=${0##*/}
+[ $system != flux ] || shift # batch
+echo "$*" >>asked
+script=${*: -1}
+[ $system != bsub ] || script=/dev/stdin
+cat "$script" >"queue/$(grep -c . asked).sh" && echo "job $(grep -c . asked)"
+END
+cat >bin/start <<'END'
+#!/bin/bash
+echo "${0##*/} $*" >>"$work/asked"
+ranks=$(sed 's/.*--ntasks=\([0-9]*\).*/\1/' <<<"$*")
+while [[ $1 != */cistron ]]; do shift; done
+exec mpirun -n "$ranks" --bind-to none --oversubscribe "$@"
+END
+cat >bin/flux <<'END'
+#!/bin/bash
+exec "$work/bin/flux-$1/flux" "$@"
+END
+mkdir bin/flux-{batch,run}
+chmod +x bin/*
+ln -s submit bin/sbatch && ln -s submit bin/qsub && ln -s submit bin/bsub && ln -s start bin/srun
+ln -s ../submit bin/flux-batch/flux && ln -s ../start bin/flux-run/flux
+hostname | tee hosts | cat >>hosts # a line for each rank
+cat >expected <<END
+slurm --job-name=N --nodes=2 --ntasks-per-node=1 --gpus-per-node=8 --exclusive --time=15 --output=/dev/null S
+slurm srun --mpi=pmix --ntasks=2 --cpus-per-task=8
+pbs -V -N N -l select=2:ncpus=64:mpiprocs=1:ompthreads=8:ngpus=8 -l place=scatter:excl -l walltime=00:15:00 -j oe -o /dev/null S
+lsf -J N -n 2 -R span[ptile=1] affinity[core(8)] -gpu num=8:mode=shared:j_exclusive=yes -W 15 -o /dev/null
+flux --job-name=N --nodes=2 --nslots=2 --cores-per-slot=8 --gpus-per-slot=1 --exclusive --time-limit=15m --output=/dev/null S
+flux flux run --nodes=2 --ntasks=2 --cores-per-task=8 --gpus-per-task=1 --setopt=exit-on-error
+END
+export work
+usual_path=$PATH
+PATH=$work/bin:$PATH:$(dirname "$(command -v "${MPIRUN%% *}")")
+binding="slot:PE=1 --bind-to core"
+[ "$(nproc)" -gt 1 ] || binding="slot --bind-to none"
+for system in slurm pbs lsf flux; do
+    rm -f asked queue/*
+    {
+        echo 'deck = "../small.cfg"; ranks = [1, 2]; ranks_per_node = 1; steps = 2; warm_up = 1;'
+        sed -n "/^# $system/I,/submit/{s/^#\([ls]\)/\1/; s/slot:PE=8 --bind-to core/$binding/; p}" \
+            "$abs_top_srcdir/bench/sweeps/cluster.cfg"
+    } >lists/$system.cfg
+    sweep lists/$system.cfg
+    check "$system: submitted" test $code -eq 0 -a "$(grep -c ': waiting$' out)" -eq 2
+    for script in queue/*.sh; do
+        (cd / && env PBS_NODEFILE="$work/hosts" LSB_DJOB_HOSTFILE="$work/hosts" bash "$work/$script")
+    done
+    check "$system: its options and launcher" cmp <(sed -n "s/^$system //p" expected) \
+        <(grep -v small-1- asked | sed 's/small-2-[-0-9a-f]*/N/; s/[^ ]*job\.sh$/S/; s/ [^ ]*cistron .*//')
+    sweep lists/$system.cfg
+    check "$system: collected" test "$(grep -c ',done,0,' $system/results.csv)" -eq 2
+    check "$system: two ranks of one run" grep -q '"event":"start".*"ranks":2,' $system/small-2-*/run/log.jsonl
+done
+PATH=$usual_path
+
 # -- decks and lists of others -----------------------------------------------------------------------------------------
 cat >lists/strange.cfg <<END
 deck = "../exports.cfg";
@@ -378,7 +438,7 @@ sweep lists/all.cfg -o none --most-ranks -1
 check "fewer than no ranks" test $code -eq 2
 check "fewer than no ranks: is told" says "--most-ranks -1: must be 0 (all cases) or positive"
 check "fewer than no ranks: makes nothing" test ! -e none
-for list in "$abs_top_srcdir"/bench/sweeps/{gpus,slurm,tiny}.cfg; do
+for list in "$abs_top_srcdir"/bench/sweeps/{gpus,cluster,tiny}.cfg; do
     sweep "$list" --show -o "shown.${list##*/}"
     check "$list: code" test $code -eq 0
 done

@@ -211,7 +211,7 @@ static void test_quantized(void)
 /* -- Vectors split and shared -------------------------------------------------------------------------------------- */
 
 /* A Qwen has split biases, and gains of heads whose gradient each rank computes for its own heads; with four ranks two
- * of them have the same key heads. An ESM C has norms over all heads. */
+ * of them have the same key heads. An ESM C and an OLMo 2 have norms over all heads, the tied Llama has a z-loss. */
 static void test_heads(enum toy_kind kind)
 {
     for (int tensor = 2; tensor <= 4; tensor *= 2) {
@@ -239,6 +239,8 @@ int main(int argc, char **argv)
     test_quantized();
     test_heads(TOY_QWEN);
     test_heads(TOY_ESMC);
+    test_heads(TOY_OLMO2);
+    test_heads(TOY_LLAMA_TIED);
     cpu->class->destroy(cpu);
     comm_destroy(self);
     comm_destroy(world);

@@ -79,6 +79,18 @@ check "says bits" says "bits a byte of"
 "$CISTRON" generate --checkpoint run --prompt "The License " --tokens 24 --temperature 0 >greedy 2>/dev/null
 python_says "losses and text are those of transformers" model run/final_model valid.txt eval.json "The License " greedy
 grep . valid.txt >lines.txt
+check "score" ends 0 score --checkpoint run --input lines.txt --input-format lines -o scores.csv
+python_says "scores are those of transformers" scores run/final_model lines.txt scores.csv
+check "scores of eval" awk -F , 'NR == FNR { sum[FNR] = $0; next } FNR > 1 { d = $3 - sum[FNR - 1]; rows++; bad += !(d * d < 1e-12 * $3 * $3) }
+    END { exit bad > 0 || rows < 5 }' <(sed -n 's/.*"sum_log_prob": \(.*\),/\1/p' eval.json | grep -vxF 0.0) scores.csv
+for n in 1 2; do
+    OMP_NUM_THREADS=1 ranks $n score --checkpoint run --input lines.txt --input-format lines -o scores$n.csv
+    check "score on $n ranks" codes_are 0 $n
+done
+check "the same scores on two ranks" cmp scores1.csv scores2.csv
+check "variants of a text are refused" ends 2 score --checkpoint run --fasta lines.txt --scan -o scan.csv
+check "and the way to score it is named" says "--input FILE scores whole records"
+export OMP_NUM_THREADS=1 # other numbers of threads may round in another way
 check "embed" ends 0 embed --checkpoint run --input lines.txt --input-format lines -o lines.npy
 python_says "vectors are those of transformers" vectors run/final_model lines.txt lines.npy
 check "embed of JSON lines" ends 0 embed --checkpoint run --field text --input-format jsonl -o jsonl.npy \
@@ -86,6 +98,7 @@ check "embed of JSON lines" ends 0 embed --checkpoint run --field text --input-f
 check "the same vectors" cmp lines.npy jsonl.npy
 check "on two ranks" ranks 2 embed --checkpoint run --input lines.txt --input-format lines -o two.npy
 check "the same vectors on two ranks" cmp lines.npy two.npy
+unset OMP_NUM_THREADS
 check "long texts are truncated" ends 0 embed --checkpoint run --input lines.txt --input-format lines --max-length 9 -o short.h5
 check "and counted" says "are longer than --max-length 9"
 check "its own files are beside the model" cmp run/final_model/tokenizer.json "$tokenizer/tokenizer.json"

@@ -538,7 +538,7 @@ int main(int count, char **arguments)
     const char *what = count > 1 ? arguments[1] : "";
     executor = cuda_executor_create(0, 1, &(struct device_request){.deterministic = false});
     stream = (struct stream){.executor = executor};
-    cuda_own_attention_by_warpgroups(count < 3 || strcmp(arguments[2], "mma") != 0);
+    cuda_warpgroups_allow(count < 3 || strcmp(arguments[2], "mma") != 0);
     bool right = strcmp(what, "time") == 0 || check_all();
     if (strcmp(what, "check") != 0)
         measure_all();

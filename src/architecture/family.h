@@ -21,7 +21,7 @@ struct family_names {
     const char *gate, *up; /* gate NULL: up has all rows, with SwiGLU the gate's first */
     const char *down;
     const char *router;          /* of a mixture of experts; gate, up and down then have %d for the expert */
-    const char *norm1, *norm2;   /* norms before attention and before the MLP */
+    const char *norm1, *norm2;   /* norms of attention and of the MLP */
     const char *q_norm, *k_norm; /* norms of q and k (QK norm) */
     const char *final_norm;
     const char *dense, *head_norm; /* the head's transform */
@@ -29,12 +29,13 @@ struct family_names {
     const char *decoder_bias;      /* the whole name */
 };
 
-/* The linear layers of a fine-tuning head, as transformers' class has them: [dense, tanh,] output. */
+/* The linear layers of a fine-tuning head, as transformers' class has them: [dense, tanh,] output. DECK_HEAD_NONE: the
+ * class of the model without a head, which has neither. */
 struct family_task {
     const char *architecture; /* class of DIALECT_HF; NULL: the family has no such head */
     const char *dense;        /* with a bias; NULL: none */
-    const char *output;
-    bool bias; /* of the output layer */
+    const char *output;       /* NULL: none */
+    bool bias;                /* of the output layer */
 };
 
 struct model_preset {
@@ -112,6 +113,7 @@ struct family {
     /* -- Blocks and head -- */
     bool layer_norm;          /* LayerNorm with bias, else RMSNorm */
     bool final_norm_unbiased; /* the LayerNorm before the head has no bias */
+    bool post_norm; /* norms are of the outputs of attention and MLP, before these are added; else of their inputs */
     bool whole_qk_norm;   /* norms of q and k are over all heads, LayerNorms without bias or RMSNorms; else RMSNorms of
                              each   head */
     bool scaled_residual; /* outputs of attention and MLP are divided by sqrt(layers / 36) before they are added */

@@ -2,11 +2,11 @@
 #ifndef ARCHITECTURE_LLAMA_FORM_H
 #define ARCHITECTURE_LLAMA_FORM_H
 
-/* Initialisers of struct family_names. */
-#define LLAMA_NAMES                                                                                                    \
+/* Initialisers of struct family_names; the second has all but the norms of blocks. */
+#define LLAMA_NAMES LLAMA_OTHER_NAMES, .norm1 = "input_layernorm", .norm2 = "post_attention_layernorm"
+#define LLAMA_OTHER_NAMES                                                                                              \
     .embedding = "model.embed_tokens", .layer = "model.layers.%d", .q = "self_attn.q_proj", .k = "self_attn.k_proj",   \
-    .v = "self_attn.v_proj", .o = "self_attn.o_proj", .norm1 = "input_layernorm", .norm2 = "post_attention_layernorm", \
-    .final_norm = "model.norm", .decoder = "lm_head"
+    .v = "self_attn.v_proj", .o = "self_attn.o_proj", .final_norm = "model.norm", .decoder = "lm_head"
 #define LLAMA_MLP_NAMES .gate = "mlp.gate_proj", .up = "mlp.up_proj", .down = "mlp.down_proj"
 
 /* Tables of frequencies, which older files have. */

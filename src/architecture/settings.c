@@ -11,12 +11,14 @@ static const double MAX_PARAMETERS = 1e15;
 static int check_task(const struct model_settings *s)
 {
     const struct task_settings *task = &s->task;
-    const char *name = task->head == DECK_HEAD_TOKEN ? "token" : "sequence";
+    const char *name = task->head == DECK_HEAD_TOKEN ? "token" : task->head == DECK_HEAD_NONE ? "none" : "sequence";
     const bool regression = task->problem == DECK_PROBLEM_REGRESSION;
     if (task->head == DECK_HEAD_LM)
         return ERROR_NONE;
     if (s->family->task[task->head].architecture == NULL)
         return error_user("key model.head = \"%s\": models of family %s have no such head", name, s->family->name);
+    if (task->head == DECK_HEAD_NONE)
+        return ERROR_NONE;
     if (task->head == DECK_HEAD_TOKEN && regression)
         return error_user("key model.problem_type = \"regression\": needs model.head = \"sequence\"");
     if (task->head == DECK_HEAD_TOKEN && task->pooling != DECK_POOLING_AUTO)

@@ -56,7 +56,8 @@ static inline int stage_count(const struct pipeline_parallel *pipeline)
 
 /* A fine-tuning head (model/task_head.h), which replaces the language-model head. */
 struct task_settings {
-    enum deck_head head;       /* DECK_HEAD_LM: none; then the other fields are zero */
+    enum deck_head head;       /* DECK_HEAD_LM: a language model; DECK_HEAD_NONE: the final norm alone. Then the other
+                                  fields are zero */
     enum deck_problem problem; /* DECK_HEAD_TOKEN: classification */
     enum deck_pooling pooling; /* DECK_HEAD_SEQUENCE: not DECK_POOLING_AUTO */
     int64_t labels;            /* classes, or numbers of a sequence */
@@ -75,6 +76,7 @@ struct model_settings {
     int64_t experts;             /* of each block, each an MLP of width ffn (model/experts.h); 0: an MLP */
     int64_t experts_per_token;   /* that the router chooses; 0 without experts */
     double router_aux_loss_coef; /* weight of the auxiliary loss that balances the experts' load; 0: none */
+    double z_loss;               /* weight of log^2 Z in the language-model head's gradient; 0: none */
     struct task_settings task;
     bool tied;                /* the head's matrix is the embedding's; not with a task head */
     bool attention_bias;      /* biases of q, k, v and o, in addition to the family's */

@@ -191,7 +191,7 @@ static int read_head(const struct config_source *s, struct deck *deck)
     const char *name = type == NULL ? "" : json_string_value(type);
     deck->model.head = (int)s->head;
     deck->model.id2label[0] = '\0';
-    if (s->head == DECK_HEAD_LM)
+    if (s->head == DECK_HEAD_LM || s->head == DECK_HEAD_NONE)
         return ERROR_NONE;
     int code = read_label_count(s, &deck->model.num_labels);
     if (code != ERROR_NONE)

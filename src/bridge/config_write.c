@@ -81,8 +81,7 @@ int config_check(const struct model_settings *s, enum checkpoint_dialect dialect
     const bool te = dialect == DIALECT_TE, rope = family_key(family, CONFIG_ROPE) != NULL;
     const struct config_key *gated = family_key(family, CONFIG_GATED);
     if (architecture == NULL && s->task.head != DECK_HEAD_LM)
-        return error_user(
-            "key model.head: BioNeMo has no class for a fine-tuning head; export in transformers' dialect");
+        return error_user("key model.head: BioNeMo has no class for this head; export in transformers' dialect");
     if (architecture == NULL)
         return error_user("key model.family = \"%s\": %s has no class for this family", family->name,
                           te ? "BioNeMo" : "transformers");
@@ -312,7 +311,7 @@ int config_write(const struct model_settings *s, enum checkpoint_dialect dialect
     put(out, "dtype", json_string(dtype)); /* for transformers 5 */
     put(out, "torch_dtype", json_string(dtype));
     put_keys(&target);
-    if (s->task.head != DECK_HEAD_LM)
+    if (s->task.labels > 0)
         put_labels(out, &s->task, labels);
     char *path = memory_format("%s/config.json", folder);
     int code = json_file_write(out, path);

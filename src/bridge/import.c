@@ -51,19 +51,11 @@ struct import {
 
 /* -- Matching parameters ------------------------------------------------------------------------------------------ */
 
-/* Returns the entry of a parameter's name or of its older spellings: gamma and beta of norms, and the family's prefix
- * for "model.". */
-static const struct safetensors_entry *find_parameter(const struct safetensors *st, const struct family *family,
-                                                      const char *name)
+/* Returns the entry of a name or of its older spelling: gamma and beta of norms. */
+static const struct safetensors_entry *find_name(const struct safetensors *st, const char *name)
 {
     static const char *const endings[][2] = {{".weight", ".gamma"}, {".bias", ".beta"}};
-    static const char begin[] = "model.";
     const struct safetensors_entry *entry = safetensors_find(st, name);
-    if (entry == NULL && family->te.older != NULL && strncmp(name, begin, sizeof begin - 1) == 0) {
-        char *old = memory_format("%s%s", family->te.older, name + sizeof begin - 1);
-        entry = safetensors_find(st, old);
-        free(old);
-    }
     for (int i = 0; i < 2 && entry == NULL; i++) {
         size_t length = strlen(name), ending = strlen(endings[i][0]);
         if (length > ending && strcmp(name + length - ending, endings[i][0]) == 0) {
@@ -75,6 +67,39 @@ static const struct safetensors_entry *find_parameter(const struct safetensors *
     return entry;
 }
 
+/* Returns the number of characters that names have before those of the same tensors in the file of a model without a
+ * head: of "esm." or "model.". */
+static size_t base_prefix(const struct import *import)
+{
+    return strcspn(import->settings.family->names.embedding, ".") + 1;
+}
+
+/* Returns the entry of a parameter's name, of the family's older prefix for "model.", or without a prefix if the model
+ * has no head. */
+static const struct safetensors_entry *find_parameter(const struct import *import, const char *name)
+{
+    static const char begin[] = "model.";
+    const char *older = import->settings.family->te.older;
+    const struct safetensors_entry *entry = find_name(import->st, name);
+    if (entry == NULL && older != NULL && strncmp(name, begin, sizeof begin - 1) == 0) {
+        char *old = memory_format("%s%s", older, name + sizeof begin - 1);
+        entry = find_name(import->st, old);
+        free(old);
+    }
+    if (entry == NULL && import->settings.task.head == DECK_HEAD_NONE)
+        entry = find_name(import->st, name + base_prefix(import));
+    return entry;
+}
+
+/* Returns a tensor's name with the prefix that a model without a head may leave out; freed with free(). */
+static char *whole_name(const struct import *import, const char *name)
+{
+    const char *embedding = import->settings.family->names.embedding;
+    const int prefix = (int)base_prefix(import);
+    const bool whole = import->settings.task.head != DECK_HEAD_NONE || strncmp(name, embedding, (size_t)prefix) == 0;
+    return whole ? memory_string(name) : memory_format("%.*s%s", prefix, embedding, name);
+}
+
 static void match_parameter(struct import *import, const struct parameter *p, int number, struct fault_list *faults)
 {
     struct dialect_place *place = &import->places[number];
@@ -82,7 +107,7 @@ static void match_parameter(struct import *import, const struct parameter *p, in
     const int64_t *shape = place->shape;
     const int dims = place->dims;
     char a[SHAPE_TEXT], b[SHAPE_TEXT];
-    const struct safetensors_entry *entry = find_parameter(import->st, import->settings.family, place->name);
+    const struct safetensors_entry *entry = find_parameter(import, place->name);
     import->of[number] = entry;
     if (entry != NULL)
         import->used[entry - import->st->entries] = true;
@@ -180,9 +205,9 @@ static int adopt_frequencies(struct import *import, const struct carried_tensor 
     return ERROR_NONE;
 }
 
-static int carry(struct import *import, const struct safetensors_entry *entry, struct carried_files *to)
+static int carry(struct import *import, const struct safetensors_entry *entry, char *name, struct carried_files *to)
 {
-    struct carried_tensor like = {.name = entry->name, .dims = entry->dims, .bytes = entry->bytes};
+    struct carried_tensor like = {.name = name, .dims = entry->dims, .bytes = entry->bytes};
     snprintf(like.dtype, sizeof like.dtype, "%s", safetensors_dtype_name(entry->dtype));
     memcpy(like.shape, entry->shape, (size_t)entry->dims * sizeof *like.shape);
     int code = carried_add(to, import->given->folder, &like);
@@ -201,7 +226,7 @@ static int carry(struct import *import, const struct safetensors_entry *entry, s
 static int read_table(struct import *import, const struct safetensors_entry *entry)
 {
     struct carried_files table = {0};
-    int code = carry(import, entry, &table);
+    int code = carry(import, entry, entry->name, &table);
     carried_destroy(&table);
     return code;
 }
@@ -213,13 +238,16 @@ static int take_rest(struct import *import, const struct safetensors_entry *entr
     const struct family *family = import->settings.family;
     if (te && frequencies_named(entry->name))
         return read_table(import, entry);
-    if (te && dialect_ignores(family, entry->name))
+    char *name = whole_name(import, entry->name);
+    int code = ERROR_NONE;
+    if (te && dialect_ignores(family, name))
         import->ignored++;
-    else if (!te && dialect_matches(family->carried, entry->name))
-        return carry(import, entry, &import->carried);
+    else if (!te && dialect_matches(family->carried, name))
+        code = carry(import, entry, name, &import->carried);
     else
         faults_add(faults, "%s: is not in the model that config.json describes", entry->name);
-    return ERROR_NONE;
+    free(name);
+    return code;
 }
 
 /* -- Reading the folder -------------------------------------------------------------------------------------------- */
@@ -236,7 +264,7 @@ static int find_token_rows(struct import *import)
     if (code == ERROR_NONE && import->token_rows < 0) {
         struct dialect_place place;
         dialect_place(&place, import->dialect, &import->settings, vocabulary, &import->model.units[0].parameters[0]);
-        const struct safetensors_entry *entry = find_parameter(import->st, import->settings.family, place.name);
+        const struct safetensors_entry *entry = find_parameter(import, place.name);
         const bool more = entry != NULL && entry->dims == 2 && entry->shape[0] > vocabulary;
         import->token_rows = more ? entry->shape[0] : vocabulary;
     }
@@ -493,6 +521,9 @@ static int import_tensors(struct import *import)
                  import->settings.family->name, (long long)model_parameter_count(&import->settings),
                  import->tokenizer == NULL ? "unknown" : import->tokenizer->name, import->carried.count,
                  plural(import->carried.count));
+    if (code == ERROR_NONE && import->settings.task.head == DECK_HEAD_NONE)
+        log_info("%s: without a head (model.head = \"none\"): cistron embed reads it, and cistron train adds a head",
+                 import->given->output);
     if (code == ERROR_NONE && import->dialect == DIALECT_TE)
         log_info(
             "%s: in BioNeMo's dialect, for TransformerEngine; tensors ignored, since no output depends on them: %d",

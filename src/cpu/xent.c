@@ -134,16 +134,16 @@ void cpu_xent_merge(struct cpu *cpu, const struct xent_merge_args *args)
     add_losses(args->total.data, &args->loss, &args->labels);
 }
 
-CPU_CLONES static void softmax(float *x, float lse, int64_t count)
+CPU_CLONES static void softmax(float *x, float lse, float factor, int64_t count)
 {
 #pragma omp simd
     for (int64_t i = 0; i < count; i++)
-        x[i] = cpu_exp(x[i] - lse);
+        x[i] = factor * cpu_exp(x[i] - lse);
 }
 
 /* Computes the gradient in part of a row. place: the label's column in the row, possibly outside of it. */
 static void differentiate(const struct tensor *logits, const struct cpu_span *s, int32_t label, int64_t place,
-                          float lse)
+                          float lse, float z_loss)
 {
     if (label < 0) {
         memset(tensor_at(logits, s->row, s->col), 0, (size_t)(s->count * dtype_size(logits->dtype)));
@@ -152,7 +152,7 @@ static void differentiate(const struct tensor *logits, const struct cpu_span *s,
     float buffer[CPU_SPAN];
     float *x = cpu_target(logits, s->row, s->col, buffer);
     cpu_read(logits, s->row, s->col, s->count, buffer);
-    softmax(x, lse, s->count);
+    softmax(x, lse, 1.0f + 2.0f * z_loss * lse, s->count);
     if (place >= s->col && place < s->col + s->count)
         x[place - s->col] -= 1.0f;
     cpu_write(logits, s->row, s->col, s->count, buffer);
@@ -167,7 +167,7 @@ void cpu_xent_grad(struct cpu *cpu, const struct xent_grad_args *args)
 #pragma omp parallel for num_threads(cpu_threads(cpu, tensor_count(logits))) schedule(static)
     for (int64_t i = 0; i < spans.count; i++) {
         struct cpu_span s = cpu_span(&spans, i);
-        differentiate(logits, &s, labels[s.row], labels[s.row] - args->origin, lse[s.row]);
+        differentiate(logits, &s, labels[s.row], labels[s.row] - args->origin, lse[s.row], args->z_loss);
     }
 }
 
@@ -183,7 +183,7 @@ void cpu_xent_both(struct cpu *cpu, const struct xent_both_args *args)
         loss[t] = row.loss;
         for (int64_t i = 0; i < spans.per_row; i++) {
             struct cpu_span s = cpu_span(&spans, t * spans.per_row + i);
-            differentiate(logits, &s, labels[t], labels[t], row.lse);
+            differentiate(logits, &s, labels[t], labels[t], row.lse, args->z_loss);
         }
     }
     add_losses(args->total.data, &args->loss, &args->labels);

@@ -17,7 +17,7 @@ enum { DECK_MAXIMUM_THREADS = 1024 };
 /* Values of the keys that have named choices, in the order of the names in the table. */
 enum deck_family { DECK_FAMILY_PRESET, DECK_FAMILY_FIRST /* then one for each of DECK_FAMILIES */ };
 /* X(NAME) for each family of models, which is family_NAME in architecture/family_NAME.c. */
-#define DECK_FAMILIES(X) X(llama) X(esm2) X(amplify) X(qwen2) X(qwen3) X(mistral) X(mixtral) X(esmc) X(ntv2)
+#define DECK_FAMILIES(X) X(llama) X(esm2) X(amplify) X(qwen2) X(qwen3) X(mistral) X(mixtral) X(esmc) X(ntv2) X(olmo2)
 enum deck_objective { DECK_OBJECTIVE_FAMILY, DECK_OBJECTIVE_CAUSAL, DECK_OBJECTIVE_MASKED };
 enum deck_gelu { DECK_GELU_ERF, DECK_GELU_TANH };
 enum deck_rounding { DECK_ROUNDING_NONE, DECK_ROUNDING_FP16, DECK_ROUNDING_BF16 };
@@ -37,7 +37,7 @@ enum deck_divergence { DECK_DIVERGENCE_STOP, DECK_DIVERGENCE_SKIP, DECK_DIVERGEN
 enum deck_optimizer { DECK_OPTIMIZER_ADAMW, DECK_OPTIMIZER_MUON };
 enum deck_adjust_lr { DECK_ADJUST_ORIGINAL, DECK_ADJUST_MATCH_RMS_ADAMW, DECK_ADJUST_SPECTRAL_UNCLAMPED };
 enum deck_freeze { DECK_FREEZE_NONE, DECK_FREEZE_TRUNK };
-enum deck_head { DECK_HEAD_LM, DECK_HEAD_SEQUENCE, DECK_HEAD_TOKEN, DECK_HEADS };
+enum deck_head { DECK_HEAD_LM, DECK_HEAD_SEQUENCE, DECK_HEAD_TOKEN, DECK_HEAD_NONE, DECK_HEADS };
 enum deck_problem { DECK_PROBLEM_CLASSIFICATION, DECK_PROBLEM_REGRESSION };
 enum deck_pooling { DECK_POOLING_AUTO, DECK_POOLING_FIRST, DECK_POOLING_LAST, DECK_POOLING_MEAN };
 /* The loss, then enum validation_metric (monitor/validation.h). */

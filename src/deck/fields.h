@@ -47,6 +47,7 @@ struct deck {
         int on_divergence; /* enum deck_divergence */
         int freeze;        /* enum deck_freeze */
         char class_weights[DECK_STRING];
+        double z_loss;
     } train;
     struct {
         int64_t rank;

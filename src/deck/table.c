@@ -34,7 +34,8 @@ const struct deck_row deck_table[] = {
          "Form of the blocks and the head. \"preset\" is the preset's family, or \"llama\" without a preset. \"qwen2\" "
          "(also Qwen 2.5) is a Llama with biases of q, k and v, \"qwen3\" one with norms of q and k (QK norm), "
          "\"mistral\" one with a sliding window (model.sliding_window), \"mixtral\" one with a mixture of "
-         "experts in place of each MLP; \"esmc\" is ESM C, \"ntv2\" the Nucleotide Transformer v2."},
+         "experts in place of each MLP, \"olmo2\" one with norms after attention and MLP; \"esmc\" is ESM C, \"ntv2\" "
+         "the Nucleotide Transformer v2."},
     {CHOICE(model.objective, DECK_OBJECTIVE_FAMILY, "family", "causal", "masked"), .restart = RESTART_MODEL,
      .doc =
          "\"causal\": a token sees earlier tokens, and the model predicts the next one. \"masked\": a token sees all, "
@@ -75,7 +76,7 @@ const struct deck_row deck_table[] = {
     {CHOICE(model.tied, DECK_TIED_PRESET, "preset", "yes", "no"), .restart = RESTART_TENSORS,
      .doc = "Whether the head shares the embedding's matrix; without a preset, \"esm2\" does."},
     {BOOL(model.attention_bias, false), .restart = RESTART_TENSORS,
-     .doc = "\"llama\" and \"qwen3\": the linear layers of attention (q, k, v and o) have biases."},
+     .doc = "\"llama\", \"qwen3\" and \"olmo2\": the linear layers of attention (q, k, v and o) have biases."},
     {BOOL(model.mlp_bias, false), .restart = RESTART_TENSORS,
      .doc = "\"llama\": the linear layers of the MLP have biases."},
     {INT(model.num_local_experts, 0, 0, 256), .restart = RESTART_TENSORS,
@@ -85,11 +86,13 @@ const struct deck_row deck_table[] = {
     {REAL(model.router_aux_loss_coef, 0.001, 0, 1e6), .restart = RESTART_LOGGED,
      .doc = "\"mixtral\": weight of the auxiliary loss that balances the load of the experts; 0 turns it off. It is "
             "added in training, and the reported loss is without it. Mixtral 8x7B was published with 0.02."},
-    {CHOICE(model.head, DECK_HEAD_LM, "lm", "sequence", "token"), .restart = RESTART_TENSORS,
+    {CHOICE(model.head, DECK_HEAD_LM, "lm", "sequence", "token", "none"), .restart = RESTART_TENSORS,
      .doc =
          "What the model's last layers compute. \"lm\": tokens, as in pretraining. \"sequence\": a class or numbers "
          "for each sequence, as transformers' ...ForSequenceClassification. \"token\": a class for each token, as "
-         "...ForTokenClassification. The last two learn from labels in the token stores (cistron prepare --labels)."},
+         "...ForTokenClassification. These two learn from labels in the token stores (cistron prepare --labels). "
+         "\"none\": nothing, in checkpoints of an imported EsmModel, which cistron embed reads and from which a model "
+         "with a head starts."},
     {INT(model.num_labels, 0, 0, WIDTH), .restart = RESTART_TENSORS,
      .doc = "Classes of a fine-tuning head, or numbers of a sequence."},
     {CHOICE(model.problem_type, DECK_PROBLEM_CLASSIFICATION, "classification", "regression"),
@@ -183,6 +186,11 @@ const struct deck_row deck_table[] = {
     {STRING(train.class_weights, ""), .restart = RESTART_LOGGED,
      .doc = "Weights of the classes in the loss of a fine-tuning head (torch's CrossEntropyLoss): a number for each, "
             "separated by commas, or \"balanced\": inverse to their frequency in data.train. \"\": all are 1."},
+    {REAL(train.z_loss, 0, 0, INFINITY), .restart = RESTART_LOGGED,
+     .doc = "Weight of the z-loss: the mean over labels of log^2 Z, with Z the softmax's denominator, is added in "
+            "training "
+            "and keeps logits near 0. PaLM has 1e-4, OLMo 2 1e-5; 0 turns it off. Reported and validation losses are "
+            "without it. Not with a fine-tuning head."},
     {INT(train.recheck_every, 0, 0, LARGE), .unit = "steps", .restart = RESTART_FREE,
      .doc = "Silent corruption: every this many steps all ranks compute one micro-batch, and ranks that must have the "
             "same loss, gradients, weights or moments are compared. If one differs, it is named with host and device, "

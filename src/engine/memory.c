@@ -525,7 +525,8 @@ static void create_units(struct engine_memory *memory)
         for (int pass = 0; pass < PASS_COUNT; pass++)
             own->transient_offset[pass] = memory->offsets + (1 + pass) * tensors + first;
         if (model->units[u].layer >= 0)
-            own->dropped = block_dropped_by(recompute_of(&model->settings.recompute, model->units[u].layer));
+            own->dropped =
+                block_dropped_by(&model->units[u], recompute_of(&model->settings.recompute, model->units[u].layer));
         first += model->units[u].tensor_count;
     }
 }

@@ -2,6 +2,7 @@
 #include "base/available.h"
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/clones.h"
 #include "file/disk.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -21,6 +22,7 @@
 #include "records/record_reader.h"
 #include "tokenizer/strand.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +62,6 @@ struct embedder {
     int32_t *tokens;          /* [batch_tokens] tokens of one record */
     float *vectors;           /* [batch_tokens][width] for this team's batch */
     float *sent;              /* [SENT_BYTES] piece of a rank's vectors */
-    double *sum;              /* [width] sum for the mean */
     struct contact_maps maps; /* with settings->contacts */
 };
 
@@ -276,34 +277,90 @@ static int64_t rows_of(const struct embedder *e, int rank)
     return pools(e) ? e->round.counts[rank] : tokens_of(e, rank);
 }
 
-/* Pools the states of a record's strands into its row, which may overlap them: it begins at or before them. */
-static void pool_record(struct embedder *e, const float *states, int64_t tokens, float *row)
+/* Columns of the states that are pooled at once, and the least number for a thread: a cache line. */
+enum { POOLED_COLUMNS = 256, LEAST_COLUMNS = 16, FEW_NUMBERS = 1 << 13 };
+
+/* Writes the mean of one token of each strand, or of all its residues, of `columns` columns of the states. row may
+ * overlap the states: it begins at or before them. */
+CPU_CLONES static void pool_record(const struct embedder *e, const float *states, int64_t tokens, float *row,
+                                   int64_t columns)
 {
-    const int64_t width = e->width, residues = tokens - e->begin - e->end;
+    double sum[POOLED_COLUMNS] = {0};
     const bool mean = e->choices.pool == EMBEDDINGS_MEAN;
     const int64_t first = mean ? e->begin : e->choices.pool == EMBEDDINGS_LAST ? tokens - 1 : 0;
-    const int64_t count = mean ? residues : 1;
-    for (int64_t i = 0; i < width; i++)
-        e->sum[i] = 0;
+    const int64_t count = mean ? tokens - e->begin - e->end : 1;
     for (int64_t s = 0; s < e->strands; s++)
         for (int64_t t = s * tokens + first; t < s * tokens + first + count; t++)
-            for (int64_t i = 0; i < width; i++)
-                e->sum[i] += states[t * width + i];
-    for (int64_t i = 0; i < width; i++)
-        row[i] = count > 0 ? (float)(e->sum[i] / (double)(e->strands * count)) : NAN;
+            for (int64_t i = 0; i < columns; i++)
+                sum[i] += states[t * e->width + i];
+    for (int64_t i = 0; i < columns; i++)
+        row[i] = count > 0 ? (float)(sum[i] / (double)(e->strands * count)) : NAN;
 }
 
 /* Pool "none" of both strands: writes the mean of each token's state and that of its complement in the other strand to
  * rows [tokens], which begin at or before the states. */
-static void join_strands(const struct embedder *e, const float *states, int64_t tokens, float *rows)
+CPU_CLONES static void join_strands(const struct embedder *e, const float *states, int64_t tokens, float *rows,
+                                    int64_t columns)
 {
     const int64_t width = e->width, last = tokens - 1 - e->end;
     for (int64_t t = 0; t < tokens; t++) {
         const bool special = t < e->begin || t > last;
         const float *other = states + (tokens + (special ? t : e->begin + last - t)) * width;
-        for (int64_t i = 0; i < width; i++)
+        for (int64_t i = 0; i < columns; i++)
             rows[t * width + i] = (states[t * width + i] + other[i]) / 2;
     }
+}
+
+/* Pools all records of this team's batch in the columns first .. first + columns - 1, which do not depend on others. */
+static void pool_columns(const struct embedder *e, int64_t first, int64_t columns)
+{
+    const int own = e->inference->team;
+    const float *states = e->vectors + first;
+    float *row = e->vectors + first;
+    for (int64_t i = 0; i < e->round.counts[own]; i++) {
+        const int64_t length = lengths_of(e, own)[i];
+        if (pools(e))
+            pool_record(e, states, length, row, columns);
+        else
+            join_strands(e, states, length, row, columns);
+        states += e->strands * length * e->width;
+        row += (pools(e) ? 1 : length) * e->width;
+    }
+}
+
+/* Returns the threads for this team's batch. */
+static int threads_for(const struct embedder *e, int64_t tokens)
+{
+    return tokens * e->width > FEW_NUMBERS ? e->inference->threads : 1;
+}
+
+/* Each thread pools some columns of all records, so the order of a column's sum does not depend on their number. */
+static void pool_batch(const struct embedder *e, int64_t tokens)
+{
+    const int64_t lines = (e->width + LEAST_COLUMNS - 1) / LEAST_COLUMNS, parts = MIN(threads_for(e, tokens), lines);
+#pragma omp parallel for num_threads((int)parts) schedule(static)
+    for (int64_t part = 0; part < parts; part++) {
+        const int64_t end = MIN((part + 1) * lines / parts * LEAST_COLUMNS, e->width);
+        for (int64_t first = part * lines / parts * LEAST_COLUMNS; first < end; first += POOLED_COLUMNS)
+            pool_columns(e, first, MIN(POOLED_COLUMNS, end - first));
+    }
+}
+
+CPU_CLONES static bool all_finite(const float *values, int64_t count)
+{
+    int finite = 1;
+    for (int64_t i = 0; i < count; i++)
+        finite &= fabsf(values[i]) <= FLT_MAX;
+    return finite != 0;
+}
+
+static bool is_finite_batch(const struct embedder *e, int64_t tokens)
+{
+    int finite = 1;
+#pragma omp parallel for num_threads(threads_for(e, tokens)) schedule(static) reduction(& : finite)
+    for (int64_t t = 0; t < tokens; t++)
+        finite &= all_finite(e->vectors + t * e->width, e->width);
+    return finite != 0;
 }
 
 /* Divides each layer's part of a row by its L2 norm. */
@@ -317,6 +374,13 @@ static void normalize_row(const struct embedder *e, float *row)
         for (int64_t i = 0; i < hidden && squares > 0; i++)
             part[i] = (float)(part[i] / sqrt(squares));
     }
+}
+
+static void normalize_rows(const struct embedder *e, int64_t rows)
+{
+#pragma omp parallel for num_threads(threads_for(e, rows)) schedule(static)
+    for (int64_t r = 0; r < rows; r++)
+        normalize_row(e, e->vectors + r * e->width);
 }
 
 /* Makes this team's batch, with padding to its size. */
@@ -362,22 +426,13 @@ static int compute(struct embedder *e)
     engine_embed(&e->inference->engine, &e->batch, &wanted);
     if (!e->inference->has_results)
         return ERROR_NONE;
-    for (int64_t i = 0; i < e->strands * tokens_of(e, own) * e->width; i++)
-        if (!isfinite(e->vectors[i]))
-            return inference_diverged(e->inference->path);
-    const float *states = e->vectors;
-    float *row = e->vectors;
-    for (int64_t i = 0; i < e->round.counts[own] && (pools(e) || e->strands == 2); i++) {
-        const int64_t length = lengths_of(e, own)[i];
-        if (pools(e))
-            pool_record(e, states, length, row);
-        else
-            join_strands(e, states, length, row);
-        states += e->strands * length * e->width;
-        row += (pools(e) ? 1 : length) * e->width;
-    }
-    for (int64_t r = 0; r < rows_of(e, own) && e->settings->normalize; r++)
-        normalize_row(e, e->vectors + r * e->width);
+    const int64_t tokens = e->strands * tokens_of(e, own), rows = rows_of(e, own);
+    if (!is_finite_batch(e, tokens))
+        return inference_diverged(e->inference->path);
+    if (pools(e) || e->strands == 2)
+        pool_batch(e, tokens);
+    if (e->settings->normalize)
+        normalize_rows(e, rows);
     return ERROR_NONE;
 }
 
@@ -478,7 +533,6 @@ static void allocate(struct embedder *e)
     e->tokens = memory_allocate((int64_t)sizeof *e->tokens * e->batch_tokens);
     e->vectors = e->inference->has_results ? memory_allocate(row_bytes * e->batch_tokens) : NULL;
     e->sent = memory_allocate(MAX(row_bytes, SENT_BYTES));
-    e->sum = memory_allocate((int64_t)sizeof *e->sum * e->width);
 }
 
 static void release(struct embedder *e)
@@ -493,7 +547,6 @@ static void release(struct embedder *e)
     memory_free(e->tokens);
     memory_free(e->vectors);
     memory_free(e->sent);
-    memory_free(e->sum);
     contacts_destroy(&e->maps);
     free(e->table_path);
     embed_choices_destroy(&e->choices);

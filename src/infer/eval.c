@@ -9,6 +9,7 @@
 #include "base/thousands.h"
 #include "estimate/fit.h"
 #include "infer/inference.h"
+#include "infer/likelihoods.h"
 #include "infer/output.h"
 #include "file/jsontext.h"
 #include "records/record_reader.h"
@@ -132,7 +133,7 @@ static json_t *describe(const struct inference *inference, const struct eval_set
     if (how->masking != NULL)
         json_object_set_new(own, "mask_probability", real(how->masking->probability));
     json_object_set_new(own, "overlap", json_integer(how->windows.overlap));
-    json_object_set_new(own, "bos", json_boolean(how->windows.bos));
+    json_object_set_new(own, "bos", json_boolean(how->windows.bos || how->windows.ends));
     json_object_set_new(own, "windows", json_integer(score->windows));
     if (how->windows.both_strands)
         json_object_set_new(own, "both_strands", json_true());
@@ -152,6 +153,8 @@ static int choose_context(const struct inference *inference, const struct eval_s
     int code = inference_check_context(inference, *context, least);
     if (code != ERROR_NONE)
         return code;
+    if (s->batch_tokens < 0 || s->batch_tokens > MOST_TOKENS)
+        return error_user("--batch %lld: must be 1 to %d tokens", (long long)s->batch_tokens, MOST_TOKENS);
     if (s->batch < 0 || s->batch > MOST_TOKENS / *context)
         return error_user("--batch %lld: must be 0 (automatic) or a number of windows, at most %lld",
                           (long long)s->batch, (long long)(MOST_TOKENS / *context));
@@ -201,15 +204,18 @@ static int shape_of(const struct inference *inference, const struct eval_setting
         code = choose_overlap(s, context, &overlap);
     if (code != ERROR_NONE)
         return code;
-    /* text and proteins begin with the begin token if they did in training; a genome's record is a piece */
-    const bool bos = s->bos || (!inference->tokenizer->bases && inference_begins(inference));
+    /* text and proteins begin with the begin token if they did in training; a genome's record is a piece of one, unless
+     * its likelihood is requested */
+    const bool bos =
+        s->bos || (!masked && (s->likelihoods || !inference->tokenizer->bases) && inference_begins(inference));
     if (bos && inference->tokenizer->bos < 0)
         return error_user("--bos: the tokenizer of %s, %s, has no begin token", inference->path,
                           inference->tokenizer->name);
     *masking = (struct token_masking){inference->tokenizer, (uint64_t)seed_of(inference, s),
                                       inference->setup.train.mask_probability, NULL};
     const int64_t least = inference->executor->device != NULL ? DEVICE_TOKENS : HOST_TOKENS;
-    int64_t batch = s->batch > 0 ? s->batch : BATCH_TOKENS / context > 1 ? BATCH_TOKENS / context : 1;
+    const int64_t batch_tokens = s->batch_tokens > 0 ? s->batch_tokens : BATCH_TOKENS;
+    const int64_t batch = s->batch > 0 ? s->batch : MAX(batch_tokens / context, 1);
     *how = (struct score_settings){.checkpoint = inference->path,
                                    .windows = {.input = s->input,
                                                .input_format = s->input_format,
@@ -219,11 +225,12 @@ static int shape_of(const struct inference *inference, const struct eval_setting
                                                .context = context,
                                                .overlap = overlap,
                                                .ends = masked,
+                                               .each = masked && s->likelihoods,
                                                .bos = bos,
                                                .both_strands = s->both_strands,
                                                .letter_case = s->letter_case},
                                    .mask = !s->no_mask && inference->tokenizer->bases,
-                                   .masking = masked ? masking : NULL,
+                                   .masking = masked && !s->likelihoods ? masking : NULL,
                                    .token_dropout = inference->setup.model.token_dropout,
                                    .tokens = batch * context,
                                    .short_tokens = s->batch > 0 ? batch * context : MIN(batch * context, least),
@@ -250,9 +257,15 @@ static int report(struct inference *inference, const struct eval_settings *s, co
     record_reader_report(score->skipped, s->field);
     if (t.tokens == 0)
         log_warn("%s: none of the %s could be scored", s->input, tokenizer_token_noun(inference->tokenizer));
-    json_t *object = describe(inference, s, how, score);
-    int code = write_output(output, object);
-    json_decref(object);
+    int code;
+    if (s->likelihoods) {
+        likelihoods_write(output->file, score, how->windows.each);
+        code = output_close(output, ERROR_NONE);
+    } else {
+        json_t *object = describe(inference, s, how, score);
+        code = write_output(output, object);
+        json_decref(object);
+    }
     if (code == ERROR_NONE && tokenizer_is_text(inference->tokenizer))
         log_info("%s: %.5f bits a byte of %lld, perplexity %.4f of %lld words", s->output, t.bits_per_byte,
                  (long long)t.bytes, t.word_perplexity, (long long)t.words);
@@ -291,7 +304,10 @@ static int evaluate(struct inference *inference, const struct eval_settings *s, 
     struct score_settings how;
     struct token_masking masking;
     struct fasta_score score;
-    int code = comm_agree(world, shape_of(inference, s, &how, &masking));
+    int code = inference_choose_precision(inference, s->precision);
+    if (code == ERROR_NONE)
+        code = shape_of(inference, s, &how, &masking);
+    code = comm_agree(world, code);
     if (code == ERROR_NONE)
         code = comm_agree(world, world->rank == 0 ? check_output(inference, s) : ERROR_NONE);
     if (code == ERROR_NONE)

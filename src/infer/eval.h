@@ -1,5 +1,5 @@
 /* `cistron eval`: computes the loss of a model on the records of a file, as JSON with the fields of the OpenGenome2
- * recipe's evaluate_fasta_lm_loss. */
+ * recipe's evaluate_fasta_lm_loss. `cistron score --input`: log-likelihoods of the records, as a table. */
 #ifndef INFER_EVAL_H
 #define INFER_EVAL_H
 
@@ -15,10 +15,15 @@ struct eval_settings {
     const char *checkpoint, *input, *output;
     const char *input_format, *field; /* as in struct record_settings */
     bool skip_bad;                    /* skip and count records whose field is missing or null */
-    int64_t overlap; /* tokens shared with the previous window; EVAL_OVERLAP = 200, or half of a shorter context */
-    int64_t context; /* tokens per window; 0 = as in training */
-    int64_t batch;   /* windows per batch; 0 = a few thousand tokens */
-    int64_t seed;    /* seed of a masked model's masks; EVAL_SEED = that of the training */
+    int64_t overlap;      /* tokens shared with the previous window; EVAL_OVERLAP = 200, or half of a shorter context */
+    int64_t context;      /* tokens per window; 0 = as in training */
+    int64_t batch;        /* windows per batch; 0 = batch_tokens */
+    int64_t batch_tokens; /* tokens per batch; 0 = a few thousand */
+    const char *precision; /* as in inference_choose_precision */
+    /* Write log-likelihoods as a table (infer/likelihoods.h). Masked models: mask each token alone, instead of those
+     * that the seed selects. Every model of a text that began with the begin token in training sees it. */
+    bool likelihoods;
+    int64_t seed; /* seed of a masked model's masks; EVAL_SEED = that of the training */
     bool bos, no_mask;
     bool both_strands;        /* bases: score each record on both strands; its loss and tokens are those of both */
     bool replace;             /* replace an existing output */

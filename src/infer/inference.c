@@ -189,6 +189,20 @@ static const char *limit_of(const struct inference *inference)
                                                    : "the context that this model was trained with";
 }
 
+int inference_choose_precision(struct inference *inference, const char *name)
+{
+    if (name == NULL)
+        return ERROR_NONE;
+    if (strcmp(name, "fp32") != 0 && strcmp(name, "bf16") != 0)
+        return error_user("--precision %s: must be fp32 or bf16", name);
+    if (precision_quantizes(&inference->setup.model.precision))
+        return error_user("--precision %s: the model computes in the 8-bit or 4-bit formats of its deck "
+                          "(precision.recipe)",
+                          name);
+    inference->setup.engine.memory.compute = strcmp(name, "bf16") == 0 ? DTYPE_BF16 : DTYPE_F32;
+    return ERROR_NONE;
+}
+
 int inference_check_context(const struct inference *inference, int64_t context, int64_t least)
 {
     if (context == 0)
@@ -255,6 +269,10 @@ static int check_head(const struct inference *inference)
 {
     if (inference->shape.use == MEMORY_EMBED || inference->setup.model.task.head == DECK_HEAD_LM)
         return ERROR_NONE;
+    if (inference->setup.model.task.head == DECK_HEAD_NONE)
+        return error_user("%s: has no language-model head (model.head = \"none\"); cistron embed reads its states, and "
+                          "cistron train adds a head",
+                          inference->path);
     return error_user(
         "%s: has a fine-tuning head (model.head) instead of a language-model head; cistron embed reads its "
         "states, and cistron export writes it for transformers",

@@ -53,6 +53,10 @@ bool inference_begins(const struct inference *inference);
 /* Records the error that --both-strands was given for another model than one of bases; returns ERROR_USER. */
 int inference_refuse_strands(const struct inference *inference);
 
+/* Decides the type in which the model computes: "fp32", "bf16", or NULL for that of the training. Before
+ * inference_lay_out. ERROR_USER: another name, or the model computes in 8-bit or 4-bit formats. */
+int inference_choose_precision(struct inference *inference, const char *name);
+
 /* Checks a command's --context: 0, or from `least` to `longest`. Warns on rank 0 of windows longer than in training. */
 int inference_check_context(const struct inference *inference, int64_t context, int64_t least);
 

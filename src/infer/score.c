@@ -62,6 +62,19 @@ static int64_t label_next(struct scorer *s, const struct sliding_window *window)
     return scored;
 }
 
+/* Masks the one scored token of a window, if it counts. Returns the number of labels. */
+static int64_t label_masked(struct scorer *s, const struct sliding_window *window)
+{
+    const int64_t t = window->scored;
+    for (int64_t i = 0; i < window->count; i++)
+        s->labels[i] = BATCH_IGNORED;
+    if (!counts(s, window, t))
+        return 0;
+    s->labels[t] = window->tokens[t];
+    s->tokens[t] = s->settings->windows.tokenizer->mask;
+    return 1;
+}
+
 static void put_window(struct scorer *s, const struct sliding_window *window, struct score_list *list, int64_t first,
                        bool own)
 {
@@ -70,7 +83,9 @@ static void put_window(struct scorer *s, const struct sliding_window *window, st
     memcpy(s->tokens, window->tokens, (size_t)count * sizeof *s->tokens);
     s->seen = XXH3_64bits_withSeed(s->tokens, (size_t)count * sizeof *s->tokens, s->seen);
     int64_t scored;
-    if (settings->masking != NULL) {
+    if (settings->windows.each) {
+        scored = label_masked(s, window);
+    } else if (settings->masking != NULL) {
         struct token_masking masking = *settings->masking;
         masking.label_of = s->label_of;
         scored = masking_apply(&masking, 0, window->record, window->before, count, s->tokens, s->labels);

@@ -11,8 +11,9 @@ struct score_settings {
     const char *checkpoint; /* path, for messages */
     struct sliding_settings windows;
     bool mask; /* score only A C G T a c g t, for bases; false: every token */
-    /* NULL for causal models. Masked models: the rule that selects and replaces tokens, with epoch 0 and the number of
-     * the record (from 0) as the window; the selected tokens are scored. label_of is not used. */
+    /* Masked models: the rule that selects and replaces tokens, with epoch 0 and the number of the record (from 0) as
+     * the window; the selected tokens are scored. label_of is not used. NULL for causal models, and with windows.each,
+     * where the scored token of each window is masked. */
     const struct token_masking *masking;
     bool token_dropout;   /* the model uses token dropout */
     int64_t tokens;       /* maximum tokens per batch: at least the context, at most as planned for the engine */

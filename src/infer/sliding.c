@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/range.h"
+#include "infer/site_window.h"
 #include "infer/words.h"
 #include "prepare/encoding.h"
 #include "records/record_reader.h"
@@ -32,8 +33,8 @@ struct sliding {
     char *text;              /* [text_capacity] the current record's text */
     int64_t text_capacity;
     const int32_t *record_ids; /* unused ids of a whole record, [piece.length]; NULL: records are read piece by piece */
-    int32_t *strand;           /* [strand_count] both strands: the record's ids */
-    int64_t strand_count;
+    int32_t *letters;          /* [letter_count] both strands, or a window for each token: ids of a whole record */
+    int64_t letter_count;
     bool other_waits, other;   /* the other strand's windows follow; are being made */
     struct record_stops stops; /* for proteins */
     struct text_census census;
@@ -79,7 +80,7 @@ void sliding_close(struct sliding *w)
     memory_free(w->tokens);
     memory_free(w->ids);
     free(w->text);
-    free(w->strand);
+    free(w->letters);
     encoder_close(w->encoder);
     record_reader_destroy(w->reader);
     if (w->source != NULL)
@@ -152,23 +153,32 @@ static void hand_out(struct sliding *w, struct sliding_window *window)
     w->scored = w->filled;
 }
 
-/* Appends the remaining pieces of a record to w->text. */
+static void append_text(struct sliding *w, int64_t *bytes, const char *text, int64_t count)
+{
+    if (*bytes + count > w->text_capacity) {
+        w->text_capacity = 2 * (*bytes + count);
+        w->text = memory_grow(w->text, w->text_capacity);
+    }
+    if (count > 0) /* the arrays may not exist yet */
+        memcpy(w->text + *bytes, text, (size_t)count);
+    *bytes += count;
+}
+
+/* Appends the remaining pieces of a record to w->text, without a stop codon at its end. */
 static int gather_text(struct sliding *w, int64_t *bytes)
 {
+    const bool stops = w->encoder == NULL && !w->settings.tokenizer->bases;
     int code = ERROR_NONE;
     for (*bytes = 0; code == ERROR_NONE && w->piece.kind == RECORD_SEQUENCE;) {
         code = encoding_check_record(w->records[w->count - 1].name, *bytes + w->piece.length);
         if (code != ERROR_NONE)
             break;
-        if (*bytes + w->piece.length > w->text_capacity) {
-            w->text_capacity = 2 * (*bytes + w->piece.length);
-            w->text = memory_grow(w->text, w->text_capacity);
-        }
-        if (w->piece.length > 0) /* the arrays may not exist yet */
-            memcpy(w->text + *bytes, w->piece.text, (size_t)w->piece.length);
-        *bytes += w->piece.length;
+        if (stops && record_stops_take(&w->stops, &w->piece))
+            append_text(w, bytes, "*", 1);
+        append_text(w, bytes, w->piece.text, w->piece.length);
         code = record_reader_next(w->reader, &w->piece);
     }
+    record_stops_end(&w->stops);
     return code;
 }
 
@@ -184,7 +194,7 @@ static int read_text(struct sliding *w)
     if (code != ERROR_NONE)
         return code;
     census_take_specials(&w->census, w->encoder);
-    if (count > 0 && !w->settings.bos)
+    if (count > 0 && !w->settings.bos && !w->settings.ends)
         tokenizer_decode_first(w->settings.tokenizer, w->record_ids[0], &unscored);
     record->bytes = bytes - unscored;
     record->words = words_count(w->text, bytes);
@@ -194,24 +204,25 @@ static int read_text(struct sliding *w)
     return ERROR_NONE;
 }
 
-/* As read_text, for the bases of a record. */
-static int read_strand(struct sliding *w)
+/* As read_text, for the letters of a record. */
+static int read_letters(struct sliding *w)
 {
     int64_t count;
     int code = gather_text(w, &count);
     if (code != ERROR_NONE)
         return code;
-    if (count > w->strand_count)
-        w->strand = memory_grow(w->strand, count * (int64_t)sizeof *w->strand);
-    w->strand_count = count;
+    if (count > w->letter_count)
+        w->letters = memory_grow(w->letters, count * (int64_t)sizeof *w->letters);
+    w->letter_count = count;
     census_encode(&w->census, w->text, count, (uint8_t *)w->text);
     for (int64_t i = 0; i < count; i++)
-        w->strand[i] = (uint8_t)w->text[i];
+        w->letters[i] = (uint8_t)w->text[i];
     if (w->piece.kind != RECORD_SEQUENCE)
         census_end_record(&w->census, w->records[w->count - 1].name);
     w->next = w->piece;
-    w->has_next = w->other_waits = true;
-    w->record_ids = w->strand;
+    w->has_next = true;
+    w->other_waits = w->settings.both_strands;
+    w->record_ids = w->letters;
     w->piece = (struct record_piece){RECORD_SEQUENCE, NULL, count};
     return ERROR_NONE;
 }
@@ -221,10 +232,10 @@ static void turn(struct sliding *w)
 {
     w->other_waits = false;
     w->other = true;
-    strand_reverse(w->strand, w->strand_count);
+    strand_reverse(w->letters, w->letter_count);
     start_windows(w);
-    w->record_ids = w->strand;
-    w->piece = (struct record_piece){RECORD_SEQUENCE, NULL, w->strand_count};
+    w->record_ids = w->letters;
+    w->piece = (struct record_piece){RECORD_SEQUENCE, NULL, w->letter_count};
 }
 
 static int read_piece(struct sliding *w)
@@ -241,8 +252,8 @@ static int read_piece(struct sliding *w)
     int code = record_reader_next(w->reader, &w->piece);
     if (w->encoder != NULL)
         return code == ERROR_NONE && w->piece.kind == RECORD_SEQUENCE ? read_text(w) : code;
-    if (code == ERROR_NONE && w->settings.both_strands && w->piece.kind == RECORD_SEQUENCE)
-        return read_strand(w);
+    if (code == ERROR_NONE && (w->settings.both_strands || w->settings.each) && w->piece.kind == RECORD_SEQUENCE)
+        return read_letters(w);
     if (code == ERROR_NONE && w->piece.kind != RECORD_SEQUENCE && w->count > 0)
         census_end_record(&w->census, w->records[w->count - 1].name);
     if (code != ERROR_NONE || w->settings.tokenizer->bases)
@@ -255,6 +266,22 @@ static int read_piece(struct sliding *w)
         w->piece = (struct record_piece){RECORD_SEQUENCE, "*", 1};
     }
     return ERROR_NONE;
+}
+
+/* Makes the window of the next token of a whole record, of which piece.length tokens have not been scored. */
+static void hand_out_each(struct sliding *w, struct sliding_window *window)
+{
+    struct sliding_record *record = &w->records[w->count - 1];
+    if (record->length == 0)
+        record->length = w->piece.length;
+    const int64_t room = w->settings.context - 2, position = record->length - w->piece.length;
+    const int64_t first = site_window(record->length, room, position, position);
+    const int64_t count = MIN(record->length - first, room);
+    w->tokens[0] = w->settings.tokenizer->bos;
+    memcpy(w->tokens + 1, w->record_ids + first, (size_t)count * sizeof *w->tokens);
+    w->tokens[count + 1] = w->settings.tokenizer->eos;
+    *window = (struct sliding_window){w->count - 1, w->tokens, count + 2, position - first + 1, 0};
+    w->has_piece = --w->piece.length > 0;
 }
 
 int sliding_next(struct sliding *w, struct sliding_window *window)
@@ -282,6 +309,10 @@ int sliding_next(struct sliding *w, struct sliding_window *window)
             start_record(w);
             w->has_piece = false;
             continue;
+        }
+        if (w->settings.each && w->piece.length > 0) {
+            hand_out_each(w, window);
+            return ERROR_NONE;
         }
         if (w->filled == w->settings.context) /* the full window was handed out */
             continue_record(w);

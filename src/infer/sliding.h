@@ -1,7 +1,8 @@
 /* Splits the records of a file (records/record_reader.h) into the windows in which they are scored. Causal models:
  * windows of at most `context` tokens; each but a record's first begins with the last `overlap` tokens of the previous
  * one, which are its context and are not scored again. So every token but the record's first is scored once, in the
- * first window that has it. Masked models: windows without overlap, each with BOS and EOS, as in training. */
+ * first window that has it. Masked models: windows without overlap, each with BOS and EOS, as in training; or one
+ * window for each token, for the token's probability given all others. */
 #ifndef INFER_SLIDING_H
 #define INFER_SLIDING_H
 
@@ -15,6 +16,7 @@ struct sliding_settings {
     int64_t context;         /* tokens per window, special tokens included; at least 2, with `ends` 3 */
     int64_t overlap;         /* tokens; 1 <= overlap < context; with `ends` 0 */
     bool ends;               /* put BOS and EOS around each window */
+    bool each;               /* with `ends`: a window for each token, the one whose middle is nearest (site_window) */
     bool bos;                /* without `ends`: BOS is the first token of each record; no EOS */
     bool both_strands;       /* bases: the windows of a record are followed by those of its reverse complement */
     const char *letter_case; /* see prepare/census.h; may be NULL */
@@ -24,8 +26,8 @@ struct sliding_window {
     int64_t record;        /* number of the record in the file, from 0 */
     const int32_t *tokens; /* [count], valid until the next call */
     int64_t count;         /* 0 = the file has no more windows */
-    int64_t scored;        /* first scored token of this window, at least 1 */
-    int64_t before;        /* tokens of the record's earlier windows */
+    int64_t scored;        /* first scored token of this window, at least 1; with `each` the only one */
+    int64_t before;        /* tokens of the record's earlier windows; with `each` 0 */
 };
 
 struct sliding;

@@ -79,21 +79,6 @@ static int choose_methods(struct variant_scoring *scoring, const char *names, bo
     }
 }
 
-/* Decides the type in which the model computes. */
-static int choose_precision(struct inference *inference, const char *name)
-{
-    if (name == NULL)
-        return ERROR_NONE;
-    if (strcmp(name, "fp32") != 0 && strcmp(name, "bf16") != 0)
-        return error_user("--precision %s: must be fp32 or bf16", name);
-    if (precision_quantizes(&inference->setup.model.precision))
-        return error_user("--precision %s: the model computes in the 8-bit or 4-bit formats of its deck "
-                          "(precision.recipe)",
-                          name);
-    inference->setup.engine.memory.compute = strcmp(name, "bf16") == 0 ? DTYPE_BF16 : DTYPE_F32;
-    return ERROR_NONE;
-}
-
 static int check_settings(struct variant_run *r)
 {
     const struct variant_settings *s = r->settings;
@@ -102,11 +87,12 @@ static int check_settings(struct variant_run *r)
     const bool masked = !model_causal(&inference->setup.model);
     struct site_tokens *how = &r->scoring.tokens;
     if (tokenizer_is_text(tokenizer))
-        return error_user("%s: is a model of text (%s); cistron score supports models of bases and residues only",
+        return error_user("%s: is a model of text (%s), and variants are changes of bases or residues; --input FILE "
+                          "scores whole records",
                           inference->path, tokenizer->name);
     int code = choose_methods(&r->scoring, s->methods, masked);
     if (code == ERROR_NONE)
-        code = choose_precision(inference, s->precision);
+        code = inference_choose_precision(inference, s->precision);
     if (code != ERROR_NONE)
         return code;
     *how = (struct site_tokens){.references = &r->references,

@@ -16,11 +16,18 @@ static const struct expert_ids experts = {BLOCK_ROUTER, BLOCK_UP, BLOCK_DOWN, BL
 static const struct head_norm head_norm = {BLOCK_Q_NORM, BLOCK_K_NORM, BLOCK_Q_RSTD,   BLOCK_K_RSTD,
                                            BLOCK_Q_MEAN, BLOCK_K_MEAN, BLOCK_GATHERING};
 
-/* Returns whether the norms' backwards also sum the gradients that they write. These are output gradients of linears,
- * so the sums are bias gradients. With sequence parallelism they would cover only a part of the tokens. */
+static bool is_post_norm(const struct unit *unit)
+{
+    return unit_family(unit)->post_norm;
+}
+
+/* Returns whether the norms' backwards also sum the gradients that they write. These are output gradients of linears
+ * in a pre-norm block, so the sums are bias gradients. With sequence parallelism they would cover only a part of the
+ * tokens. */
 static bool norms_sum(const struct unit *unit)
 {
-    return unit_family(unit)->bias[LINEAR_O] && unit_family(unit)->layer_norm && !sequence_parallel(unit);
+    return unit_family(unit)->bias[LINEAR_O] && unit_family(unit)->layer_norm && !is_post_norm(unit) &&
+           !sequence_parallel(unit);
 }
 
 /* Returns this rank's outputs of a target; 0: the family does not have it. */
@@ -72,8 +79,9 @@ static struct linear_adapter adapter_of(const struct unit *unit, enum block_weig
 
 static struct linear linear_of(const struct unit *unit, enum block_weight weight)
 {
-    const int sections[] = {head_norm_present(unit) ? BLOCK_PROJECTED : BLOCK_QKV_OUT, BLOCK_MIDDLE, BLOCK_UP_OUT,
-                            UNIT_OUTPUT};
+    const bool post = is_post_norm(unit);
+    const int sections[] = {head_norm_present(unit) ? BLOCK_PROJECTED : BLOCK_QKV_OUT,
+                            post ? BLOCK_O_OUT : BLOCK_MIDDLE, BLOCK_UP_OUT, post ? BLOCK_DOWN_OUT : UNIT_OUTPUT};
     static const enum linear_split splits[] = {LINEAR_COLUMN_PARALLEL, LINEAR_ROW_PARALLEL, LINEAR_COLUMN_PARALLEL,
                                                LINEAR_ROW_PARALLEL};
     const bool bias = model_has_bias(unit->settings, (int)weight), gelu = unit_family(unit)->gelu;
@@ -98,27 +106,77 @@ static struct linear linear_of(const struct unit *unit, enum block_weight weight
 
 static const struct attention attention_ids = {BLOCK_QKV_OUT, BLOCK_ATTENTION, BLOCK_LSE, BLOCK_EXCHANGE};
 
-/* Returns the input of linear `reader`: the norm of x, which is the unit's tensor `id`. */
-static struct operand normalised(struct execution *e, struct unit *unit, const struct norm *norm, int id,
+/* -- Norms and the residual stream -------------------------------------------------------------------------------- */
+
+/* Returns the input of attention's or the MLP's first linear: x, the residual stream, or in a pre-norm block its norm,
+ * the unit's tensor `id`. */
+static struct tensor input_of(const struct execution *e, const struct unit *unit, int id, struct tensor x)
+{
+    return is_post_norm(unit) ? x : unit_tensor(e, unit, id);
+}
+
+/* Makes the input of linear `reader` (input_of). */
+static struct operand make_input(struct execution *e, struct unit *unit, const struct norm *norm, int id,
                                  struct tensor x, const struct linear *reader)
 {
-    const struct tensor y = unit_tensor(e, unit, id);
-    const struct operand normed = linear_input(e, unit, reader, y);
-    const bool gathers = linear_gathers(unit, reader);
-    if (execution_wants(e, id)) {
+    const struct tensor y = input_of(e, unit, id, x);
+    const struct operand input = linear_input(e, unit, reader, y);
+    const bool gathers = linear_gathers(unit, reader), post = is_post_norm(unit);
+    if (!post && execution_wants(e, id)) {
         norm_forward(e, unit, norm, x, y);
         if (!gathers)
-            linear_prepare(e, unit, reader, &normed);
+            linear_prepare(e, unit, reader, &input);
     }
-    if (gathers && execution_wants(e, reader->first + LINEAR_GATHERED))
-        linear_prepare(e, unit, reader, &normed);
-    return normed;
+    if ((gathers || post) && execution_wants(e, reader->first + (gathers ? LINEAR_GATHERED : LINEAR_ROW)))
+        linear_prepare(e, unit, reader, &input);
+    return input;
 }
+
+/* Post-norm: makes sum = stream + norm(output), the unit's tensor `id`. */
+static void add_normed(struct execution *e, const struct unit *unit, const struct norm *norm, struct tensor output,
+                       struct tensor stream, int id)
+{
+    const struct tensor sum = unit_tensor(e, unit, id);
+    if (!execution_wants(e, id))
+        return;
+    norm_forward(e, unit, norm, output, sum);
+    LAUNCH(e->stream, ADD, add, .from = stream, .to = sum);
+}
+
+/* Makes the unit's tensor `id`: the residual stream plus the output of attention's or the MLP's last linear. */
+static void add_output(struct execution *e, const struct unit *unit, const struct linear *linear,
+                       const struct operand *x, const struct norm *norm, struct tensor stream, int id)
+{
+    const bool post = is_post_norm(unit);
+    const struct tensor output = unit_tensor(e, unit, linear->section);
+    if (execution_wants(e, linear->section))
+        linear_forward(e, unit, linear, x, output, post ? absent : stream);
+    if (post)
+        add_normed(e, unit, norm, output, stream, id);
+}
+
+/* Post-norm: returns the gradient of the norm's input `output`, the unit's tensor `id`, from dy, that of its output. */
+static struct tensor output_gradient(const struct execution *e, const struct unit *unit, const struct norm *norm,
+                                     struct tensor output, struct tensor dy, int id)
+{
+    const struct tensor dx = unit_tensor(e, unit, id);
+    norm_backward(e, unit, norm, &(struct norm_gradients){.x = output, .dy = dy, .dx = dx});
+    return dx;
+}
+
+/* Post-norm: adds dy, the gradient that passes the residual connection, to dx. */
+static void add_gradient(const struct execution *e, struct tensor dy, struct tensor dx)
+{
+    if (e->gradients & GRADIENT_INPUT)
+        LAUNCH(e->stream, ADD, add, .from = dy, .to = dx);
+}
+
+/* -- Attention ---------------------------------------------------------------------------------------------------- */
 
 static void attention_part(struct execution *e, struct unit *unit, struct tensor input)
 {
     struct linear qkv_linear = linear_of(unit, BLOCK_QKV), o_linear = linear_of(unit, BLOCK_O);
-    struct operand normed = normalised(e, unit, &norm1, BLOCK_NORMED1, input, &qkv_linear);
+    struct operand normed = make_input(e, unit, &norm1, BLOCK_NORMED1, input, &qkv_linear);
     struct operand attention = linear_input(e, unit, &o_linear, unit_tensor(e, unit, BLOCK_ATTENTION));
     const bool norms = head_norm_present(unit);
     struct tensor fused = unit_tensor(e, unit, BLOCK_QKV_OUT);
@@ -134,9 +192,10 @@ static void attention_part(struct execution *e, struct unit *unit, struct tensor
     attention_forward(e, unit, &attention_ids);
     if (execution_wants(e, BLOCK_LINEARS + BLOCK_O * LINEAR_TENSORS)) /* so that attention is not recomputed for them */
         linear_prepare(e, unit, &o_linear, &attention);
-    if (execution_wants(e, BLOCK_MIDDLE))
-        linear_forward(e, unit, &o_linear, &attention, unit_tensor(e, unit, BLOCK_MIDDLE), input);
+    add_output(e, unit, &o_linear, &attention, &norm1, input, BLOCK_MIDDLE);
 }
+
+/* -- The MLP's activation ----------------------------------------------------------------------------------------- */
 
 /* y: the input of `down`. */
 static void activate(struct execution *e, const struct unit *unit, const struct linear *down, struct tensor x,
@@ -177,7 +236,7 @@ struct mlp_slice {
 
 static struct mlp_slice slice_at(const struct execution *e, const struct unit *unit, int64_t first)
 {
-    const struct tensor normed = unit_tensor(e, unit, BLOCK_NORMED2);
+    const struct tensor normed = input_of(e, unit, BLOCK_NORMED2, unit_tensor(e, unit, BLOCK_MIDDLE));
     const int64_t count = MIN(normed.rows - first, unit->settings->mlp_tokens);
     struct mlp_slice slice = {.up = linear_of(unit, BLOCK_UP),
                               .down = linear_of(unit, BLOCK_DOWN),
@@ -197,13 +256,14 @@ static void activate_slice(struct execution *e, const struct unit *unit, const s
     activate(e, unit, &slice->down, slice->up_out, &slice->activated);
 }
 
-static void sliced_forward(struct execution *e, const struct unit *unit, struct tensor middle, struct tensor output)
+/* addend: absent, or added to the output. */
+static void sliced_forward(struct execution *e, const struct unit *unit, struct tensor addend, struct tensor output)
 {
     for (int64_t first = 0; first < output.rows; first += unit->settings->mlp_tokens) {
         const struct mlp_slice slice = slice_at(e, unit, first);
         activate_slice(e, unit, &slice);
         linear_forward(e, unit, &slice.down, &slice.activated, tensor_rows(&output, first, slice.count),
-                       tensor_rows(&middle, first, slice.count));
+                       tensor_present(&addend) ? tensor_rows(&addend, first, slice.count) : absent);
     }
 }
 
@@ -242,10 +302,14 @@ static void mlp_part(struct execution *e, struct unit *unit)
 {
     struct linear up_linear = linear_of(unit, BLOCK_UP), down_linear = linear_of(unit, BLOCK_DOWN);
     struct tensor middle = unit_tensor(e, unit, BLOCK_MIDDLE);
-    struct operand normed = normalised(e, unit, &norm2, BLOCK_NORMED2, middle, &up_linear);
+    struct operand normed = make_input(e, unit, &norm2, BLOCK_NORMED2, middle, &up_linear);
     if (block_is_sliced(unit)) {
-        if (execution_wants(e, UNIT_OUTPUT))
-            sliced_forward(e, unit, middle, unit_tensor(e, unit, UNIT_OUTPUT));
+        const bool post = is_post_norm(unit);
+        const struct tensor output = unit_tensor(e, unit, down_linear.section);
+        if (execution_wants(e, down_linear.section))
+            sliced_forward(e, unit, post ? absent : middle, output);
+        if (post)
+            add_normed(e, unit, &norm2, output, middle, UNIT_OUTPUT);
         return;
     }
     struct operand activated = linear_input(e, unit, &down_linear, unit_tensor(e, unit, BLOCK_ACTIVATED));
@@ -257,8 +321,7 @@ static void mlp_part(struct execution *e, struct unit *unit)
         activate(e, unit, &down_linear, up_out, &activated);
         linear_prepare(e, unit, &down_linear, &activated);
     }
-    if (execution_wants(e, UNIT_OUTPUT))
-        linear_forward(e, unit, &down_linear, &activated, unit_tensor(e, unit, UNIT_OUTPUT), middle);
+    add_output(e, unit, &down_linear, &activated, &norm2, middle, UNIT_OUTPUT);
 }
 
 static void block_forward(struct execution *e, struct unit *unit, struct tensor input)
@@ -282,12 +345,13 @@ static void take_sum(struct execution *e, const struct unit *unit, const struct 
         LAUNCH(e->stream, COPY, copy, .from = sum, .to = gradient);
 }
 
-/* d_normed: the gradient of the second norm's output. */
+/* d_normed: the gradient of the input of `up`. */
 static void mlp_backward(struct execution *e, struct unit *unit, struct tensor dy, struct tensor d_normed,
                          struct linear_pending *pending)
 {
     struct linear up_linear = linear_of(unit, BLOCK_UP), down_linear = linear_of(unit, BLOCK_DOWN);
-    struct operand normed = linear_input(e, unit, &up_linear, unit_tensor(e, unit, BLOCK_NORMED2));
+    const struct tensor input = input_of(e, unit, BLOCK_NORMED2, unit_tensor(e, unit, BLOCK_MIDDLE));
+    struct operand normed = linear_input(e, unit, &up_linear, input);
     struct operand activated = linear_input(e, unit, &down_linear, unit_tensor(e, unit, BLOCK_ACTIVATED));
     struct tensor d_activated = unit_tensor(e, unit, BLOCK_D_ACTIVATED);
     /* GELU's backward works in place; the gradient of SwiGLU's input is twice as wide */
@@ -309,16 +373,23 @@ static void mlp_part_backward(struct execution *e, struct unit *unit, struct ten
 {
     struct linear down_linear = linear_of(unit, BLOCK_DOWN);
     const struct linear o_linear = linear_of(unit, BLOCK_O);
-    struct tensor d_normed = unit_tensor(e, unit, BLOCK_D_NORMED2);
+    const bool post = is_post_norm(unit);
+    struct tensor d_normed = post ? d_middle : unit_tensor(e, unit, BLOCK_D_NORMED2), d_output = dy;
 
+    if (post)
+        d_output = output_gradient(e, unit, &norm2, unit_tensor(e, unit, BLOCK_DOWN_OUT), dy, BLOCK_D_DOWN_OUT);
     down_linear.summed = tensor_present(&e->output_gradient_sum);
     take_sum(e, unit, &down_linear, e->output_gradient_sum);
     if (experts_present(unit))
         experts_backward(e, unit, &experts, unit_tensor(e, unit, BLOCK_NORMED2), dy, d_normed);
     else if (block_is_sliced(unit))
-        sliced_backward(e, unit, dy, d_normed);
+        sliced_backward(e, unit, d_output, d_normed);
     else
-        mlp_backward(e, unit, dy, d_normed, pending);
+        mlp_backward(e, unit, d_output, d_normed, pending);
+    if (post) {
+        add_gradient(e, dy, d_middle);
+        return;
+    }
     norm_backward(e, unit, &norm2,
                   &(struct norm_gradients){.x = unit_tensor(e, unit, BLOCK_MIDDLE),
                                            .dy = d_normed,
@@ -332,25 +403,31 @@ static void attention_part_backward(struct execution *e, struct unit *unit, stru
                                     struct linear_pending *pending)
 {
     struct linear qkv_linear = linear_of(unit, BLOCK_QKV), o_linear = linear_of(unit, BLOCK_O);
-    struct operand normed = linear_input(e, unit, &qkv_linear, unit_tensor(e, unit, BLOCK_NORMED1));
+    struct operand normed = linear_input(e, unit, &qkv_linear, input_of(e, unit, BLOCK_NORMED1, input));
     struct operand attention = linear_input(e, unit, &o_linear, unit_tensor(e, unit, BLOCK_ATTENTION));
-    const bool norms = head_norm_present(unit);
+    const bool norms = head_norm_present(unit), post = is_post_norm(unit);
     struct tensor d_projected = unit_tensor(e, unit, BLOCK_D_QKV);
     struct tensor d_fused = norms ? unit_tensor(e, unit, BLOCK_D_HEADS) : d_projected;
     struct tensor d_attention = unit_tensor(e, unit, BLOCK_D_ATTENTION);
-    struct tensor d_normed = unit_tensor(e, unit, BLOCK_D_NORMED1);
+    struct tensor d_normed = unit_tensor(e, unit, post ? UNIT_INPUT_GRADIENT : BLOCK_D_NORMED1), d_output = d_middle;
 
-    linear_backward(e, unit, &o_linear, &attention, d_middle, d_attention, &(struct linear_next){&qkv_linear, &normed},
+    if (post)
+        d_output = output_gradient(e, unit, &norm1, unit_tensor(e, unit, BLOCK_O_OUT), d_middle, BLOCK_D_O_OUT);
+    linear_backward(e, unit, &o_linear, &attention, d_output, d_attention, &(struct linear_next){&qkv_linear, &normed},
                     pending);
     execution_start_transfers(e);
     if (e->gradients & GRADIENT_INPUT)
         attention_backward(e, unit, &attention_ids, d_attention, d_fused);
     if (norms)
         head_norm_backward(e, unit, &head_norm, unit_tensor(e, unit, BLOCK_PROJECTED), d_fused, d_projected);
-    qkv_linear.ends_backward = unit->ends_backward && unit->frozen;
+    qkv_linear.ends_backward = unit->ends_backward && (unit->frozen || post);
     linear_backward(e, unit, &qkv_linear, &normed, d_projected, d_normed, NULL, pending);
     if (qkv_linear.ends_backward)
         return;
+    if (post) {
+        add_gradient(e, d_middle, d_normed);
+        return;
+    }
     norm_backward(e, unit, &norm1,
                   &(struct norm_gradients){.x = input,
                                            .dy = d_normed,
@@ -608,6 +685,26 @@ static void declare_mlp(struct unit *unit)
     unit_declare_tensor(unit, BLOCK_D_UP, "d up", tokens, up, ROLE_VALUE);
 }
 
+/* Declares the outputs of norms and their gradients, or of a post-norm block their inputs. */
+static void declare_normed(struct unit *unit)
+{
+    const struct {
+        int id;
+        const char *name;
+    } pre[] = {{BLOCK_NORMED1, "normed 1"},
+               {BLOCK_NORMED2, "normed 2"},
+               {BLOCK_D_NORMED2, "d normed 2"},
+               {BLOCK_D_NORMED1, "d normed 1"}},
+      post[] = {{BLOCK_O_OUT, "o output"},
+                {BLOCK_DOWN_OUT, "down output"},
+                {BLOCK_D_DOWN_OUT, "d down output"},
+                {BLOCK_D_O_OUT, "d o output"}};
+    for (size_t i = 0; i < sizeof pre / sizeof pre[0]; i++)
+        unit_declare_tensor(unit, is_post_norm(unit) ? post[i].id : pre[i].id,
+                            is_post_norm(unit) ? post[i].name : pre[i].name, UNIT_OWN_TOKENS, unit->settings->hidden,
+                            ROLE_VALUE);
+}
+
 void block_declare(struct unit *unit, struct unit *adapters)
 {
     const struct model_settings *s = unit->settings;
@@ -622,16 +719,12 @@ void block_declare(struct unit *unit, struct unit *adapters)
     } tensors[] = {
         {UNIT_OUTPUT, "output", UNIT_OWN_TOKENS, s->hidden, ROLE_VALUE},
         {UNIT_INPUT_GRADIENT, "d input", UNIT_OWN_TOKENS, s->hidden, ROLE_VALUE},
-        {BLOCK_NORMED1, "normed 1", UNIT_OWN_TOKENS, s->hidden, ROLE_VALUE},
         {BLOCK_QKV_OUT, "qkv", UNIT_TOKENS, fused, ROLE_VALUE},
         {BLOCK_ATTENTION, "attention", UNIT_TOKENS, q, ROLE_VALUE},
         {BLOCK_MIDDLE, "middle", UNIT_OWN_TOKENS, s->hidden, ROLE_VALUE},
-        {BLOCK_NORMED2, "normed 2", UNIT_OWN_TOKENS, s->hidden, ROLE_VALUE},
-        {BLOCK_D_NORMED2, "d normed 2", UNIT_OWN_TOKENS, s->hidden, ROLE_VALUE},
         {BLOCK_D_MIDDLE, "d middle", UNIT_OWN_TOKENS, s->hidden, ROLE_VALUE},
         {BLOCK_D_ATTENTION, "d attention", UNIT_TOKENS, q, ROLE_VALUE},
         {BLOCK_D_QKV, "d qkv", UNIT_TOKENS, fused, ROLE_VALUE},
-        {BLOCK_D_NORMED1, "d normed 1", UNIT_OWN_TOKENS, s->hidden, ROLE_VALUE},
     };
     if (experts_present(unit))
         experts_declare_tensors(unit, &experts);
@@ -639,6 +732,7 @@ void block_declare(struct unit *unit, struct unit *adapters)
         declare_mlp(unit);
     for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; i++)
         unit_declare_tensor(unit, tensors[i].id, tensors[i].name, tensors[i].rows, tensors[i].cols, tensors[i].role);
+    declare_normed(unit);
     if (head_norm_present(unit)) {
         unit_declare_tensor(unit, BLOCK_PROJECTED, "projected qkv", UNIT_TOKENS, fused, ROLE_VALUE);
         unit_declare_tensor(unit, BLOCK_D_HEADS, "d heads", UNIT_TOKENS, fused, ROLE_VALUE);
@@ -658,14 +752,15 @@ static void drop_quantized(struct id_set *set, enum block_weight reader)
         id_set_add(set, BLOCK_LINEARS + (int)reader * LINEAR_TENSORS + copy);
 }
 
-struct id_set block_dropped_by(enum deck_recompute policy)
+struct id_set block_dropped_by(const struct unit *unit, enum deck_recompute policy)
 {
+    const bool norms = policy >= DECK_RECOMPUTE_NORMS || policy == DECK_RECOMPUTE_ONLY_NORMS;
     struct id_set set = {{0}};
     if (policy >= DECK_RECOMPUTE_ACTIVATION) {
         id_set_add(&set, BLOCK_ACTIVATED);
         drop_quantized(&set, BLOCK_DOWN);
     }
-    if (policy >= DECK_RECOMPUTE_NORMS || policy == DECK_RECOMPUTE_ONLY_NORMS) {
+    if (norms) {
         id_set_add(&set, BLOCK_NORMED1);
         id_set_add(&set, BLOCK_NORMED2);
         for (int reader = BLOCK_QKV; reader < BLOCK_DOWN; reader++)
@@ -686,7 +781,11 @@ struct id_set block_dropped_by(enum deck_recompute policy)
     /* gathered inputs: keeping the tokens of all ranks would undo sequence parallelism */
     id_set_add(&set, BLOCK_LINEARS + (int)BLOCK_QKV * LINEAR_TENSORS + LINEAR_GATHERED);
     id_set_add(&set, BLOCK_LINEARS + (int)BLOCK_UP * LINEAR_TENSORS + LINEAR_GATHERED);
-    if (policy >= DECK_RECOMPUTE_FULL)
+    if (policy >= DECK_RECOMPUTE_FULL || (norms && is_post_norm(unit)))
         id_set_add(&set, BLOCK_MIDDLE);
+    if (policy >= DECK_RECOMPUTE_FULL) {
+        id_set_add(&set, BLOCK_O_OUT);
+        id_set_add(&set, BLOCK_DOWN_OUT);
+    }
     return set;
 }

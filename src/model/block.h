@@ -1,6 +1,9 @@
-/* The pre-norm transformer block:
+/* The transformer block. Pre-norm:
  *   middle = x + W_o attention(rope(head_norm(W_qkv norm(x))))
  *   y      = middle + W_down activation(W_up norm(middle))
+ * Post-norm (family->post_norm), whose residual stream has no norm but those of what is added to it:
+ *   middle = x + norm(W_o attention(rope(head_norm(W_qkv x))))
+ *   y      = middle + norm(W_down activation(W_up middle))
  * Norm, head norm, activation, biases, the form of rope and whether attention is causal are the family's
  * (architecture/family.h). A mixture of experts may take the place of the MLP (model/experts.h). */
 #ifndef MODEL_BLOCK_H
@@ -30,7 +33,8 @@ enum block_weight {
 /* Linears (architecture/precision.h) are numbered like their weights. */
 _Static_assert((int)BLOCK_QKV == LINEAR_QKV && (int)BLOCK_DOWN == LINEAR_DOWN, "one order");
 
-/* Ids of tensors. Forward makes those before BLOCK_GRADIENTS, in this order. */
+/* Ids of tensors. Forward makes those before BLOCK_GRADIENTS, in this order; a post-norm block has no normed tensors,
+ * and makes a norm's statistics after the norm's input. */
 enum block_tensor {
     BLOCK_NORMED1 = UNIT_FIRST_OWN,
     BLOCK_RSTD1,
@@ -43,17 +47,21 @@ enum block_tensor {
     BLOCK_QKV_OUT,
     BLOCK_ATTENTION,
     BLOCK_LSE,
+    BLOCK_O_OUT, /* post-norm: the output of o, before its norm */
     BLOCK_MIDDLE,
     BLOCK_NORMED2,
     BLOCK_RSTD2,
     BLOCK_MEAN2,
     BLOCK_UP_OUT,
     BLOCK_ACTIVATED,
+    BLOCK_DOWN_OUT,  /* post-norm: the output of down, before its norm */
     BLOCK_GRADIENTS, /* gradients, which exist only during backward */
-    BLOCK_D_ACTIVATED = BLOCK_GRADIENTS,
+    BLOCK_D_DOWN_OUT = BLOCK_GRADIENTS,
+    BLOCK_D_ACTIVATED,
     BLOCK_D_UP,
     BLOCK_D_NORMED2,
     BLOCK_D_MIDDLE,
+    BLOCK_D_O_OUT,
     BLOCK_D_ATTENTION,
     BLOCK_D_HEADS, /* with head norms: the gradient of their output */
     BLOCK_D_QKV,
@@ -77,16 +85,16 @@ void block_declare(struct unit *unit, struct unit *adapters);
 /* Declares UNIT_INPUT_GRADIENT_SUM in a unit after a block, if the sum is the gradient of the block's last bias. */
 void block_declare_sum(struct unit *unit);
 
-/* Returns the tensors that a recompute policy drops. only_norms drops both norms' outputs. Each of the others drops
- * more than the one before it:
+/* Returns the tensors of a unit that a recompute policy drops. only_norms drops both norms' outputs. Each of the others
+ * drops more than the one before it:
  *
  *    none        nothing
  *    activation  its output
- *    norms       both norms' outputs, and their rows in the order of experts
+ *    norms       both norms' outputs, and their rows in the order of experts; post-norm: the middle residual
  *    gate_up     its output, and the outputs of experts
  *    qkv         its output
  *    attention   its output and statistics
- *    full        the middle residual; only the block's input is kept */
-struct id_set block_dropped_by(enum deck_recompute policy);
+ *    full        the middle residual; post-norm: the outputs of o and down. Only the block's input is kept */
+struct id_set block_dropped_by(const struct unit *unit, enum deck_recompute policy);
 
 #endif

@@ -199,14 +199,15 @@ static void slice_losses(struct execution *e, const struct unit *unit, const str
 static void differentiate_slice(struct execution *e, const struct unit *unit, const struct token_slice *slice,
                                 struct tensor total)
 {
+    const float z_loss = (float)unit->settings->z_loss;
     if (!is_split(unit)) {
         LAUNCH(e->stream, XENT_BOTH, xent_both, .logits = slice->logits, .labels = slice->labels, .loss = slice->loss,
-               .total = total);
+               .total = total, .z_loss = z_loss);
         return;
     }
     merged_losses(e, unit, slice, total);
     LAUNCH(e->stream, XENT_GRAD, xent_grad, .logits = slice->logits, .labels = slice->labels, .lse = slice->lse,
-           .origin = model_vocabulary(unit->settings).first);
+           .origin = model_vocabulary(unit->settings).first, .z_loss = z_loss);
 }
 
 /* Sums the ranks' logits, with zeros for the rest of the vocabulary. */

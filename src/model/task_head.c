@@ -288,6 +288,10 @@ void task_head_declare(struct unit *unit)
     unit->class = &task_head_class;
     unit->head_tokens = unit->tokens; /* one slice */
     norm_declare(unit, &last_norm, unit_family(unit)->names.final_norm);
+    if (task->output == NULL) { /* no head: PASS_EMBED only */
+        declare_wide(unit, TASK_HEAD_NORMED, UNIT_OWN_TOKENS, "normed");
+        return;
+    }
     if (task->dense != NULL)
         declare_linear(unit, &dense, s->hidden, task->dense);
     declare_linear(unit, &output, s->task.labels, task->output);

@@ -135,8 +135,8 @@ struct task_settings model_task_from_deck(const struct deck *deck)
 {
     const enum deck_pooling own = model_causal_from_deck(deck) ? DECK_POOLING_LAST : DECK_POOLING_FIRST;
     const enum deck_head head = (enum deck_head)deck->model.head;
-    if (head == DECK_HEAD_LM)
-        return (struct task_settings){.head = DECK_HEAD_LM};
+    if (head == DECK_HEAD_LM || head == DECK_HEAD_NONE)
+        return (struct task_settings){.head = head};
     return (struct task_settings){
         .head = head,
         .problem = (enum deck_problem)deck->model.problem_type,
@@ -175,6 +175,7 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
         .experts_per_token =
             family->experts > 0 ? pick_size(deck->model.num_experts_per_tok, family->experts_per_token) : 0,
         .router_aux_loss_coef = family->experts > 0 ? deck->model.router_aux_loss_coef : 0,
+        .z_loss = deck->train.z_loss,
         .task = model_task_from_deck(deck),
         .norm_zero_centered = deck->model.norm_zero_centered,
         .tanh_gelu = deck->model.gelu == DECK_GELU_TANH,

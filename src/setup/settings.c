@@ -144,10 +144,20 @@ static int check_micro_batches(const struct deck *deck, int64_t ranks)
                       (long long)stages, (long long)((count / stages + 1) * stages * micro_batch_rows(deck, ranks)));
 }
 
+static int check_head(const struct deck *deck)
+{
+    if (deck->model.head != DECK_HEAD_NONE)
+        return ERROR_NONE;
+    return error_user("key model.head = \"none\": there is nothing to train, as in an imported EsmModel; set it to "
+                      "\"sequence\" or \"token\", or to \"lm\" for a new language-model head");
+}
+
 int settings_check_sizes(const struct deck *deck, int64_t ranks)
 {
     struct loader_settings settings = settings_of_loader(deck);
-    int code = loader_check_settings(&settings);
+    int code = check_head(deck);
+    if (code == ERROR_NONE)
+        code = loader_check_settings(&settings);
     if (code == ERROR_NONE)
         code = layout_check(deck, ranks);
     return code == ERROR_NONE ? check_micro_batches(deck, ranks) : code;
@@ -370,6 +380,9 @@ static int check_task(const struct deck *deck, const struct model_settings *sett
         return error_user("key parallel.context = %lld: not with model.pooling = \"mean\", whose tokens are on several "
                           "ranks",
                           (long long)deck->parallel.context);
+    if (deck->train.z_loss > 0)
+        return error_user("key train.z_loss = %g: not with a fine-tuning head (model.head); set it to 0",
+                          deck->train.z_loss);
     if (deck->precision.head)
         return error_user("key precision.head = true: not with a fine-tuning head (model.head), which computes in "
                           "precision.compute");

@@ -36,6 +36,8 @@ static void inherit(struct deck *deck, struct deck *from)
     /* the run's own keys */
     strcpy(from->model.initialise_from, deck->model.initialise_from);
     from->model.initialise_optimizer = deck->model.initialise_optimizer;
+    if (from->model.head == DECK_HEAD_NONE)
+        from->model.tied = DECK_TIED_PRESET; /* for a new language-model head, as the family has it */
     deck_inherit(deck, from, "model");
     if (deck->model.vocabulary == 0) /* an explicit 0 would mean the size of the store's vocabulary */
         deck->model.vocabulary = from->model.vocabulary;
@@ -81,11 +83,12 @@ static bool same_task(const struct task_settings *a, const struct task_settings 
     return a->head == b->head && a->problem == b->problem && a->pooling == b->pooling && a->labels == b->labels;
 }
 
-/* A fine-tuning head may be new on a language model. Another head than the file's would be silently random. */
+/* A fine-tuning head may be new on a language model, and any head on a model without one. Another head than the file's
+ * would be silently random. */
 static int check_head(const char *path, const struct task_settings *wanted, const struct task_settings *found)
 {
-    static const char *const names[DECK_HEADS] = {"lm", "sequence", "token"};
-    if (found->head == DECK_HEAD_LM || same_task(wanted, found))
+    static const char *const names[DECK_HEADS] = {"lm", "sequence", "token", "none"};
+    if (found->head == DECK_HEAD_LM || found->head == DECK_HEAD_NONE || same_task(wanted, found))
         return ERROR_NONE;
     return error_user("key model.head = \"%s\": %s has another head (model.head = \"%s\", model.num_labels = %lld, or "
                       "another model.problem_type or model.pooling); start from the pretrained model, or remove these "
@@ -240,8 +243,8 @@ static int check_data(const struct session *s, const struct checkpoint_meta *met
     return ERROR_NONE;
 }
 
-/* Logs the parameters of a new head. */
-static void log_new_head(const struct model *model, const char *path)
+/* Logs the parameters of a new head in place of the file's, `left`. */
+static void log_new_head(const struct model *model, enum deck_head left, const char *path)
 {
     const struct unit *head = model_head(model);
     char *list = memory_string("");
@@ -254,13 +257,15 @@ static void log_new_head(const struct model *model, const char *path)
         free(list);
         list = longer;
     }
-    log_info("# model.head: a new head, initialised from train.seed: %s; the language-model head of %s is left out",
-             list, path);
+    log_info("# model.head: a new head, initialised from train.seed: %s%s%s%s", list,
+             left == DECK_HEAD_LM ? "; the language-model head of " : "", left == DECK_HEAD_LM ? path : "",
+             left == DECK_HEAD_LM ? " is left out" : "");
     free(list);
 }
 
-/* Sets *adds: the session's model has a fine-tuning head, and the file a language-model head. */
-static int adds_head(const struct session *s, const struct checkpoint_meta *meta, const char *path, bool *adds)
+/* Sets *head, the file's. If the session's model has another one, that is new. */
+static int find_head(const struct session *s, const struct checkpoint_meta *meta, const char *path,
+                     enum deck_head *head)
 {
     struct model_settings found;
     struct deck *deck = deck_create();
@@ -268,8 +273,10 @@ static int adds_head(const struct session *s, const struct checkpoint_meta *meta
     if (code == ERROR_NONE)
         code = model_settings_from_deck(&found, deck, meta->vocabulary);
     memory_free(deck);
-    *adds = code == ERROR_NONE && found.task.head != s->setup.model.task.head;
-    if (*adds && s->setup.initialise_optimizer)
+    if (code != ERROR_NONE)
+        return code;
+    *head = found.task.head;
+    if (*head != s->setup.model.task.head && s->setup.initialise_optimizer)
         code =
             error_user("key model.initialise_optimizer = true: not with a new head (model.head), which has no moments");
     return code;
@@ -278,19 +285,20 @@ static int adds_head(const struct session *s, const struct checkpoint_meta *meta
 int origin_read_weights(struct session *s, const char *path)
 {
     struct checkpoint_meta meta;
-    bool adds = false;
+    enum deck_head head = s->setup.model.task.head;
     int code = checkpoint_read_meta(s->world, path, &meta);
     if (code != ERROR_NONE)
         return code;
     code = comm_agree(s->world, check_data(s, &meta, path));
     if (code == ERROR_NONE)
-        code = comm_agree(s->world, adds_head(s, &meta, path, &adds));
+        code = comm_agree(s->world, find_head(s, &meta, path, &head));
+    const bool adds = head != s->setup.model.task.head;
     if (code == ERROR_NONE && (adds || s->setup.model.lora.rank > 0))
         engine_initialise(&s->engine, s->setup.train.seed);
     if (code == ERROR_NONE)
         code = checkpoint_read_origin(s->world, &s->engine, path, s->setup.initialise_optimizer, adds);
     if (code == ERROR_NONE && adds)
-        log_new_head(&s->model, path);
+        log_new_head(&s->model, head, path);
     if (code == ERROR_NONE)
         log_info("# starting from the weights%s of %s (step %lld)",
                  s->setup.initialise_optimizer ? " and the optimizer's state" : "", path, (long long)meta.step);

@@ -3,8 +3,8 @@
     /tmp/venv/bin/python tests/golden/make_bridge.py [folder [NAME ...]]
 
 in the environment of make_llama.py. esm2_tiny and llama_tiny are what transformers writes: ESM-2 in float32, one file,
-with its contact head, the table of RoPE and the tokenizer; Llama in bfloat16, in shards with an index, with llama3
-scaling of RoPE, without a tokenizer; qwen2_tiny, qwen3_tiny, mistral_tiny and mixtral_tiny in bfloat16, one file; esmc_tiny in float32.
+with its contact head, the table of RoPE and the tokenizer, and in esm2_base its EsmModel, which has no head; Llama in bfloat16, in shards with an index, with llama3
+scaling of RoPE, without a tokenizer; qwen2_tiny, qwen3_tiny, mistral_tiny, mixtral_tiny and olmo2_tiny in bfloat16, one file; esmc_tiny in float32.
 ntv2_tiny has the names and the configuration of the published Nucleotide Transformers v2. esm2_old and llama_tiny/config_old.json are the same models as transformers 4
 spelt them: LayerNorm's weight and bias (esm2_tiny has gamma and beta), a table of RoPE in each layer, the tied decoder
 written out, no contact head; rope_theta and rope_scaling. amplify_tiny has the names and the configuration of the
@@ -81,6 +81,10 @@ def write_old_esm2(model, folder):
 def write_esm2(folder):
     model = draw(transformers.EsmForMaskedLM(make_esm2.configuration(ESM2)), ESM2.seed)
     model.save_pretrained(folder)
+    base = transformers.EsmModel(model.config)
+    missing, _ = base.load_state_dict(model.esm.state_dict(), strict=False)
+    assert all("pooler" in name for name in missing)
+    base.save_pretrained(folder.parent / "esm2_base")
     write_old_esm2(model, folder.parent / "esm2_old")
     vocabulary = folder / "vocab.txt"
     vocabulary.write_text("\n".join(ESM2_TOKENS))

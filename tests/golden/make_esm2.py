@@ -4,8 +4,8 @@
 
 in the environment of make_llama.py. tests/golden/README.md describes the layout.
 
-Each segment of the packed rows is a row of its own in transformers, right-padded to the longest, so that transformers
-itself decides what a sequence sees and what the share of its masks is. EsmForMaskedLM.double() alone is not a float64
+Each segment of the packed rows is a row of its own in transformers (masked.SegmentRun), which thus also decides what the
+share of its masks is. EsmForMaskedLM.double() alone is not a float64
 computation: transformers rounds RoPE and the share of masks to float32 whatever the model's dtype. `exact` replaces
 these two by their formulas in float64; everything else is transformers' code as it stands. The comparison run in
 float32 uses transformers wholly unchanged, so that the float32 deviation is at the same time the proof that the
@@ -235,32 +235,23 @@ def turned(x, interleaved):
     return torch.cat((-high, low), -1)
 
 
-class Run(masked.Run):
+class Run(masked.SegmentRun):
     make = staticmethod(make_model)
 
     def __init__(self, case, weights, batch, dtype, mutation):
-        super().__init__(self.make(case), weights, batch)
-        assert set(weights) == {name for name, _ in self.model.named_parameters()}
+        super().__init__(self.make(case), case, weights, batch, mutation)
         tied = self.model.lm_head.decoder.weight is self.model.esm.embeddings.word_embeddings.weight
         assert tied == case.tied
-        self.case, self.mutation = case, mutation
         if case.gelu == "tanh":
             put_gelu(self.model, "tanh")
         self.replacements = {}
         if dtype == torch.float64:
             self.model = exact(self.model, case, mutation)
             self.replace()
-        spans = batch.spans()
-        longest = max(span.stop - span.start for span in spans)
-        self.inputs = torch.full((len(spans), longest), case.vocabulary.pad)
-        self.mask = torch.zeros((len(spans), longest), dtype=torch.long)
-        self.scale = torch.zeros((len(spans), longest), dtype=torch.float64)
+        self.scale = torch.zeros(self.inputs.shape, dtype=torch.float64)
         scale = torch.from_numpy(batch.scale(mutation.dropout, mutation.share_of)).flatten()
-        for row, span in enumerate(spans):
-            count = span.stop - span.start
-            self.inputs[row, :count] = self.tokens.flatten()[span]
-            self.scale[row, :count] = scale[span]
-            self.mask[row, :count] = 1
+        for row, span in enumerate(self.spans):
+            self.scale[row, : span.stop - span.start] = scale[span]
 
     def replace(self):
         """What of the float64 computation and of the mutation is a matter of transformers' functions."""
@@ -287,19 +278,10 @@ class Run(masked.Run):
             self.replacements["eager_attention_forward"] = attend_causal
 
     def own_logits(self):
-        """transformers' logits [sequences, longest, vocabulary] with each segment in a row of its own."""
         with contextlib.ExitStack() as stack:
             for name, function in self.replacements.items():
                 stack.enter_context(mock.patch.object(modeling_esm, name, function))
-            silent = {n: 0 * p for n, p in self.model.named_parameters() if n.endswith(self.mutation.silent)}
-            inputs = {"input_ids": self.inputs, "attention_mask": self.mask}
-            return torch.func.functional_call(self.model, silent, (), inputs).logits
-
-    def forward(self):
-        logits = torch.zeros((self.tokens.numel(), self.case.vocabulary.size), dtype=self.model.dtype)
-        logits[self.batch.real.flatten()] = self.own_logits()[self.mask.bool()]
-        logits = logits.view(*self.tokens.shape, -1)
-        return logits, self.loss(logits)
+            return self.call(self.mask)
 
 
 def check_parameter_counts():

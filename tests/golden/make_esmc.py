@@ -4,7 +4,7 @@
 
 in the environment of make_llama.py, with transformers 5.24.0 or newer. tests/golden/README.md describes the layout.
 
-Each segment of the packed rows is a row of its own in transformers, right-padded to the longest. transformers rounds the
+Each segment of the packed rows is a row of its own in transformers (masked.SegmentRun). transformers rounds the
 table of RoPE to float32 whatever the model's dtype; `exact` replaces it by its formula in float64. Everything else is
 transformers' code as it stands, but for the epsilon of its norms, which the configuration does not have: a case sets it.
 The comparison run in float32 changes that epsilon alone.
@@ -141,23 +141,13 @@ def exact(model, case, mutation):
     return model
 
 
-class Run(masked.Run):
+class Run(masked.SegmentRun):
     def __init__(self, case, weights, batch, dtype, mutation):
-        super().__init__(make_model(case), weights, batch)
-        assert set(weights) == {name for name, _ in self.model.named_parameters()}
+        super().__init__(make_model(case), case, weights, batch, mutation)
         for layer in self.model.esmc.layers:
             assert layer.scaling_factor == math.sqrt(case.layers / 36)
-        self.case, self.mutation = case, mutation
         if dtype == torch.float64:
             self.model = exact(self.model, case, mutation)
-        spans = batch.spans()
-        longest = max(span.stop - span.start for span in spans)
-        self.inputs = torch.full((len(spans), longest), case.vocabulary.pad)
-        self.mask = torch.zeros((len(spans), longest), dtype=torch.long)
-        for row, span in enumerate(spans):
-            count = span.stop - span.start
-            self.inputs[row, :count] = self.tokens.flatten()[span]
-            self.mask[row, :count] = 1
 
     def attention_mask(self):
         """The mask of padding, or as a fault an additive one, of later tokens too."""
@@ -166,14 +156,8 @@ class Run(masked.Run):
         hidden = ~self.mask.bool()[:, None, None, :] | torch.ones(self.mask.shape[1], self.mask.shape[1], dtype=torch.bool).triu(1)
         return torch.zeros(hidden.shape, dtype=self.model.dtype).masked_fill(hidden, torch.finfo(self.model.dtype).min)
 
-    def forward(self):
-        silent = {n: 0 * p for n, p in self.model.named_parameters() if n.endswith(self.mutation.silent)}
-        inputs = {"input_ids": self.inputs, "attention_mask": self.attention_mask()}
-        own = torch.func.functional_call(self.model, silent, (), inputs).logits
-        logits = torch.zeros((self.tokens.numel(), self.case.vocabulary.size), dtype=self.model.dtype)
-        logits[self.batch.real.flatten()] = own[self.mask.bool()]
-        logits = logits.view(*self.tokens.shape, -1)
-        return logits, self.loss(logits)
+    def own_logits(self):
+        return self.call(self.attention_mask())
 
 
 def goldens():

@@ -1,5 +1,5 @@
-"""Makes the golden files of Llama and its relatives, tests/golden/llama_*.h5, qwen*.h5, mistral_*.h5 and mixtral_*.h5,
-from Hugging Face transformers.
+"""Makes the golden files of Llama and its relatives, tests/golden/llama_*.h5, qwen*.h5, mistral_*.h5, mixtral_*.h5
+and olmo2_*.h5, from Hugging Face transformers.
 
     python3 -m venv /tmp/venv
     /tmp/venv/bin/pip install torch==2.15.0 transformers==5.23.0 h5py==3.16.0 numpy==2.4.6
@@ -35,6 +35,7 @@ import transformers
 from transformers.models.llama import modeling_llama
 from transformers.models.mistral import modeling_mistral
 from transformers.models.mixtral import modeling_mixtral
+from transformers.models.olmo2 import modeling_olmo2
 from transformers.models.qwen2 import modeling_qwen2
 from transformers.models.qwen3 import modeling_qwen3
 
@@ -77,6 +78,7 @@ FAMILIES = {
     "qwen2": Family("Qwen2", modeling_qwen2),
     "qwen3": Family("Qwen3", modeling_qwen3),
     "mistral": Family("Mistral", modeling_mistral),
+    "olmo2": Family("Olmo2", modeling_olmo2),
 }
 
 
@@ -332,6 +334,41 @@ CASES.append(
         auxiliary=0.5,
     )
 )
+CASES += [
+    Case(
+        name="biased_padded",
+        seed=13,
+        hidden=32,
+        ffn=48,
+        heads=4,
+        kv_heads=4,
+        vocab=52,
+        tied=True,
+        norm_eps=1e-5,
+        rope_theta=10000.0,
+        rope_factor=0.0,
+        max_segments=1,
+        segments=[[160], [117], [48], [3]],
+        family="olmo2",
+        options={"attention_bias": True},
+    ),
+    Case(
+        name="packed",
+        seed=14,
+        hidden=32,
+        ffn=48,
+        heads=4,
+        kv_heads=2,
+        vocab=53,
+        tied=False,
+        norm_eps=1e-3,
+        rope_theta=500000.0,
+        rope_factor=0.0,
+        max_segments=6,
+        segments=[[33, 31, 29, 27, 23, 17], [2, 158], [100, 37], []],
+        family="olmo2",
+    ),
+]
 for case in CASES[:4]:  # made before the others, without a continuation
     case.greedy = False
 
@@ -356,12 +393,15 @@ class Mutation:
     auxiliary: bool = True
     chosen: int = 0  # experts of a token, in addition to the case's
     normalised: bool = True
+    norms_after: bool = True
+    whole: bool = True  # norms of q and k are over all heads
 
     def concerns(self, case):
         return (
             (self.scaling or case.rope_factor > 0)
             and (self.bias or case.biased)
-            and (self.head_gain or case.family == "qwen3")
+            and (self.head_gain or case.family in ("qwen3", "olmo2"))
+            and ((self.norms_after and self.whole) or case.family == "olmo2")
             and (self.magnitude or case.yarn)
             and (self.window == 0 or case.sliding_window > 0)
             and (case.family == "mixtral" or (self.auxiliary and self.chosen == 0 and self.normalised))
@@ -387,6 +427,8 @@ MUTATIONS = [
     Mutation("auxiliary loss left out", auxiliary=False),
     Mutation("one expert more", chosen=1),
     Mutation("weights not normalised", normalised=False),
+    Mutation("norms before, not after", norms_after=False),
+    Mutation("norms of q and k by head", whole=False),
 ]
 
 
@@ -549,7 +591,9 @@ def exact(model, case, mutation):
         return magnitude * angle.cos(), magnitude * angle.sin()
 
     def norm(self, x):
-        return self.weight * (x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.variance_epsilon))
+        parts = x.unflatten(-1, (-1, getattr(self, "head_dim", x.shape[-1])))
+        parts = parts * torch.rsqrt(parts.square().mean(-1, keepdim=True) + self.variance_epsilon)
+        return self.weight * parts.flatten(-2)
 
     model.model.rotary_emb.forward = types.MethodType(rope_table, model.model.rotary_emb)
     for module in model.modules():
@@ -562,6 +606,10 @@ def exact(model, case, mutation):
             if not mutation.head_gain:
                 module.q_norm.weight.data.fill_(1)
                 module.k_norm.weight.data.fill_(1)
+            if not mutation.whole:
+                module.q_norm.head_dim = module.k_norm.head_dim = case.head_dim
+        elif isinstance(module, modeling_olmo2.Olmo2DecoderLayer) and not mutation.norms_after:
+            module.forward = types.MethodType(norms_before, module)
         elif isinstance(module, torch.nn.Linear) and module.bias is not None and not mutation.bias:
             module.bias.data.zero_()
         elif isinstance(module, modeling_mixtral.MixtralTopKRouter):
@@ -569,6 +617,12 @@ def exact(model, case, mutation):
             module.normalised = mutation.normalised
             module.forward = types.MethodType(route, module)
     return model
+
+
+def norms_before(self, x, **rest):
+    """A layer of OLMo 2 whose norms are before attention and MLP: a fault."""
+    x = x + self.self_attn(hidden_states=self.post_attention_layernorm(x), **rest)[0]
+    return x + self.mlp(self.post_feedforward_layernorm(x))
 
 
 def route(self, x):

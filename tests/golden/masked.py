@@ -142,6 +142,8 @@ class Batch:
 class Run(make_llama.Run):
     """A model on a batch. Subclasses set `model` and give forward()."""
 
+    auxiliary = False  # no experts
+
     def __init__(self, model, weights, batch):
         self.batch, self.model = batch, model
         self.model.load_state_dict({name: torch.from_numpy(weight) for name, weight in weights.items()}, strict=False)
@@ -150,6 +152,34 @@ class Run(make_llama.Run):
 
     def loss(self, logits):
         return torch.nn.functional.cross_entropy(logits.flatten(0, 1), self.labels.flatten(), ignore_index=IGNORED)
+
+
+class SegmentRun(Run):
+    """A model of transformers on a batch, each segment in a row of its own, right-padded to the longest, so that
+    transformers decides what a sequence sees. Subclasses give `own_logits`, of those rows, from `inputs` and `mask`.
+    mutation.silent: parameters whose names end so are zero in the computation."""
+
+    def __init__(self, model, case, weights, batch, mutation):
+        super().__init__(model, weights, batch)
+        assert set(weights) == {name for name, _ in self.model.named_parameters()}
+        self.case, self.mutation, self.spans = case, mutation, batch.spans()
+        longest = max(span.stop - span.start for span in self.spans)
+        self.inputs = torch.full((len(self.spans), longest), case.vocabulary.pad)
+        self.mask = torch.zeros((len(self.spans), longest), dtype=torch.long)
+        for row, span in enumerate(self.spans):
+            self.inputs[row, : span.stop - span.start] = self.tokens.flatten()[span]
+            self.mask[row, : span.stop - span.start] = 1
+
+    def call(self, mask):
+        """transformers' logits [segments, longest, vocabulary]."""
+        silent = {n: 0 * p for n, p in self.model.named_parameters() if n.endswith(self.mutation.silent)}
+        return torch.func.functional_call(self.model, silent, (), {"input_ids": self.inputs, "attention_mask": mask}).logits
+
+    def forward(self):
+        logits = torch.zeros((self.tokens.numel(), self.case.vocabulary.size), dtype=self.model.dtype)
+        logits[self.batch.real.flatten()] = self.own_logits()[self.mask.bool()]
+        logits = logits.view(*self.tokens.shape, -1)
+        return logits, self.loss(logits)
 
 
 def draw_weights(model, random):

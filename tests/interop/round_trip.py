@@ -120,6 +120,14 @@ def mixtral(dtype=torch.float32, **changes):
     return cast(fill(transformers.MixtralForCausalLM(configuration), 3), dtype)
 
 
+def olmo2(dtype=torch.float32, **changes):
+    settings = dict(
+        vocab_size=256, hidden_size=64, intermediate_size=80, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=256, bos_token_id=2, eos_token_id=0, pad_token_id=1,
+    )  # fmt: skip
+    return cast(fill(transformers.Olmo2ForCausalLM(transformers.Olmo2Config(**settings | changes)), 5), dtype)
+
+
 def esm2(dtype=torch.float32, **changes):
     settings = dict(
         vocab_size=33, hidden_size=48, intermediate_size=96, num_hidden_layers=3, num_attention_heads=2,
@@ -370,6 +378,10 @@ CASES = [
     Case("mixtral", mixtral, loader(transformers.MixtralForCausalLM), range(4, 256), "nucleotide"),
     Case("mixtral, bf16", lambda: mixtral(torch.bfloat16), loader(transformers.MixtralForCausalLM), range(4, 256),
          "nucleotide", dtype="bf16"),
+    Case("olmo2", lambda: olmo2(rope_parameters=dict(rope_type="default", rope_theta=5e5)),
+         loader(transformers.Olmo2ForCausalLM), range(4, 256), "nucleotide"),
+    Case("olmo2, biases, tied, bf16", lambda: olmo2(torch.bfloat16, attention_bias=True, tie_word_embeddings=True),
+         loader(transformers.Olmo2ForCausalLM), range(4, 256), "nucleotide", dtype="bf16"),
     Case("llama, linear", lambda: llama(rope_parameters=dict(rope_type="linear", factor=2.5, rope_theta=10000.0)),
          loader(transformers.LlamaForCausalLM), range(4, 256), "nucleotide"),
     Case("qwen2, yarn", lambda: qwen(2, rope_parameters=dict(rope_type="yarn", factor=4.0, rope_theta=1e4,

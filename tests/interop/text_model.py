@@ -6,6 +6,7 @@
     text_model.py model FOLDER TEXT EVAL.json PROMPT OUT      losses, words and a greedy continuation
     text_model.py counts TRAIN.h5 VALID.h5 COUNTS            the losses of count models
     text_model.py vectors FOLDER TEXT OUT.npy                 means of the last states of each line
+    text_model.py scores FOLDER TEXT SCORES.csv               likelihoods of each line; masked models: token by token
 
 Ends with exit code 1 and a line per fault; 77 where a package is missing.
 """
@@ -19,9 +20,9 @@ import sys
 try:
     import h5py
     from tokenizers import Tokenizer
-    if sys.argv[1] in ("model", "vectors"):
+    if sys.argv[1] in ("model", "vectors", "scores"):
         import torch
-        from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
+        from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
 except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
@@ -149,8 +150,36 @@ def check_vectors(folder, text, out):
         check(f"record {i} is {far:.1e} apart", bool(far < 1e-5), True)
 
 
+def check_scores(folder, text, scores):
+    import csv
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    masked = AutoConfig.from_pretrained(folder).architectures[0].endswith("ForMaskedLM")
+    model = (AutoModelForMaskedLM if masked else AutoModelForCausalLM).from_pretrained(folder).eval()
+    with open(scores, newline="") as file:
+        rows = list(csv.DictReader(file))
+    records = [r for r in read(text).split("\n") if r]
+    check("rows", len(rows), len(records))
+    kind = "pseudo_" if masked else ""
+    for row, record in zip(rows, records):
+        ids = torch.tensor(tokenizer(record)["input_ids"])
+        if masked:  # a row for each token but the first and the last one, with this token masked
+            places = torch.arange(1, len(ids) - 1)
+            batch = ids.repeat(len(places), 1)
+            batch[torch.arange(len(places)), places] = tokenizer.mask_token_id
+        with torch.no_grad():
+            if masked:
+                logits = model(batch).logits[torch.arange(len(places)), places]
+            else:
+                places, logits = torch.arange(1, len(ids)), model(ids[None]).logits[0, :-1]
+        own = torch.log_softmax(logits.double(), -1)[torch.arange(len(places)), ids[places]].sum().item()
+        check(row["name"] + " tokens", int(row["tokens"]), len(places))
+        check(row["name"] + " likelihood", float(row[kind + "log_likelihood"]), own, 1e-5)
+        check(row["name"] + " perplexity", float(row[kind + "perplexity"]), math.exp(-own / len(places)), 1e-5)
+
+
 if __name__ == "__main__":
-    checks = {"ranks": make_ranks, "same": check_same, "store": check_store, "model": check_model, "counts": check_counts, "vectors": check_vectors}
+    checks = {"ranks": make_ranks, "same": check_same, "store": check_store, "model": check_model, "counts": check_counts, "vectors": check_vectors, "scores": check_scores}
     checks[sys.argv[1]](*sys.argv[2:])
     for fault in faults:
         print(fault)

@@ -215,15 +215,20 @@ static void xent_merge(struct trial *trial, const struct xent_merge_args *args)
     reference_store(&total, 0, 0, sum_of_errors + magnitude * (double)(parts->cols + 1) * 0x1p-53);
 }
 
-/* exp(x - lse): the argument's roundings (subtraction, change of base), the error of lse, and exp; then the subtraction
- * of one. */
+/* exp(x - lse): the argument's roundings (subtraction, change of base), the error of lse, and exp; the factor of z-loss
+ * with its own roundings and the error of lse; then the subtraction of one. */
 static void bound_gradient(const struct tensor *logits, struct tensor bound, int64_t t, int64_t place, double lse,
-                           double lse_error)
+                           double lse_error, double z_loss)
 {
+    const double product = 2.0 * z_loss * lse, factor = 1.0 + product;
+    const double factor_error =
+        z_loss == 0.0 ? 0.0 : BOUNDS_U * (3.0 * fabs(product) + 2.0 * fabs(factor)) + 2.0 * z_loss * lse_error;
     for (int64_t j = 0; j < bound.cols; j++) {
-        double x = reference_load(logits, t, j), p = exp(x - lse), result = p - (j == place ? 1.0 : 0.0);
+        double x = reference_load(logits, t, j), p = exp(x - lse), result = factor * p - (j == place ? 1.0 : 0.0);
         double relative = 2.0 * BOUNDS_U * (fabs(x) + fabs(lse)) + BOUNDS_FUNCTION + expm1(lse_error);
-        reference_store(&bound, t, j, p * relative + BOUNDS_U * fabs(result) + BOUNDS_EXP_FLOOR);
+        reference_store(&bound, t, j,
+                        p * (fabs(factor) * relative + factor_error) + BOUNDS_U * fabs(result) +
+                            fmax(fabs(factor), 1.0) * BOUNDS_EXP_FLOOR);
     }
 }
 
@@ -233,7 +238,8 @@ static void xent_grad(struct trial *trial, const struct xent_grad_args *args)
     for (int64_t t = 0; t < bound.rows; t++) {
         const int64_t label = reference_index(&args->labels, t);
         if (label >= 0)
-            bound_gradient(&args->logits, bound, t, label - args->origin, reference_load(&args->lse, 0, t), 0.0);
+            bound_gradient(&args->logits, bound, t, label - args->origin, reference_load(&args->lse, 0, t), 0.0,
+                           (double)args->z_loss);
     }
 }
 
@@ -295,7 +301,8 @@ static void xent_both(struct trial *trial, const struct xent_both_args *args)
         const int64_t label = reference_index(&args->labels, t);
         const struct row_sum row = row_sum_of(&args->logits, t);
         if (label >= 0)
-            bound_gradient(&args->logits, bound, t, label, row.largest + log(row.sum), lse_bound(&row));
+            bound_gradient(&args->logits, bound, t, label, row.largest + log(row.sum), lse_bound(&row),
+                           (double)args->z_loss);
     }
     bound_losses(&args->logits, &args->labels, &args->total, trial_bound(trial, OP_XENT_BOTH, args, "loss"),
                  trial_bound(trial, OP_XENT_BOTH, args, "total"));

@@ -92,10 +92,11 @@ void reference_xent_merge(const struct xent_merge_args *args)
 }
 
 /* Writes the gradient of row t, whose label is in column `place` if that is a column of the row. */
-static void differentiate(const struct tensor *logits, int64_t t, bool counts, int64_t place, double lse)
+static void differentiate(const struct tensor *logits, int64_t t, bool counts, int64_t place, double lse, double z_loss)
 {
+    const double factor = 1.0 + 2.0 * z_loss * lse;
     for (int64_t j = 0; j < logits->cols; j++) {
-        const double gradient = exp(reference_load(logits, t, j) - lse) - (j == place ? 1.0 : 0.0);
+        const double gradient = factor * exp(reference_load(logits, t, j) - lse) - (j == place ? 1.0 : 0.0);
         reference_store(logits, t, j, counts ? gradient : 0.0);
     }
 }
@@ -104,7 +105,8 @@ void reference_xent_grad(const struct xent_grad_args *args)
 {
     for (int64_t t = 0; t < args->logits.rows; t++) {
         const int64_t label = reference_index(&args->labels, t);
-        differentiate(&args->logits, t, label >= 0, label - args->origin, reference_load(&args->lse, 0, t));
+        differentiate(&args->logits, t, label >= 0, label - args->origin, reference_load(&args->lse, 0, t),
+                      (double)args->z_loss);
     }
 }
 
@@ -117,7 +119,7 @@ void reference_xent_both(const struct xent_both_args *args)
         reference_store(&args->loss, 0, t, loss);
         if (label >= 0)
             add_loss(&args->total, loss);
-        differentiate(&args->logits, t, label >= 0, label, lse);
+        differentiate(&args->logits, t, label >= 0, label, lse, (double)args->z_loss);
     }
 }
 

@@ -20,6 +20,7 @@ struct model_settings toy_settings(enum toy_kind kind)
         [TOY_LLAMA] = &family_llama,     [TOY_LLAMA_TIED] = &family_llama, [TOY_ESM2] = &family_esm2,
         [TOY_AMPLIFY] = &family_amplify, [TOY_QWEN] = &family_qwen3,       [TOY_MISTRAL] = &family_mistral,
         [TOY_ESMC] = &family_esmc,       [TOY_NTV2] = &family_ntv2,        [TOY_MIXTRAL] = &family_mixtral,
+        [TOY_OLMO2] = &family_olmo2,
     };
     return (struct model_settings){.family = of[kind],
                                    .layers = 3,
@@ -34,6 +35,7 @@ struct model_settings toy_settings(enum toy_kind kind)
                                    .experts = kind == TOY_MIXTRAL ? 4 : 0,
                                    .experts_per_token = kind == TOY_MIXTRAL ? 2 : 0,
                                    .router_aux_loss_coef = kind == TOY_MIXTRAL ? 0.5 : 0,
+                                   .z_loss = kind == TOY_LLAMA_TIED ? 0.05 : 0,
                                    .attention_bias = kind == TOY_QWEN,
                                    .mlp_bias = kind == TOY_QWEN,
                                    .tied = kind == TOY_LLAMA_TIED || kind == TOY_ESM2,

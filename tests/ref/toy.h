@@ -18,6 +18,7 @@ enum toy_kind {
     TOY_MISTRAL,
     TOY_ESMC,
     TOY_MIXTRAL,
+    TOY_OLMO2,
     TOY_NTV2,
     TOY_KINDS
 };

@@ -39,7 +39,7 @@ class Cistron(AutotoolsPackage, CudaPackage):
     depends_on("lz4")
     depends_on("xxhash@0.8:")
     depends_on("jansson")
-    depends_on("pcre2")
+    depends_on("pcre2+jit")
     depends_on("utf8proc")
     depends_on("onednn", when="+onednn")
     depends_on("openblas", when="~onednn")
