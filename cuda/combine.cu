@@ -20,12 +20,10 @@ static __global__ WALK_BOUNDS void combine_forward_kernel(struct row_walk walk, 
             for (int c = 0; c < places.cols; c++) {
                 const int place = places.row(row)[c];
                 const float weight = weights.data != NULL ? weights.row(row)[c] : 1.0f;
-                if (place < 0)
-                    continue;
-                load(x.row(place) + (int64_t)p * N, v);
+                load(x.row(max(place, 0)) + (int64_t)p * N, v); /* a branch would make loads wait for each other */
 #pragma unroll
                 for (int i = 0; i < N; i++)
-                    sum[i] += weight * v[i];
+                    sum[i] += place >= 0 ? weight * v[i] : 0.0f;
             }
             store(pack_at<N>(y, row, p), sum);
         });

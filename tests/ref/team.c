@@ -33,7 +33,7 @@ const char *team_text(int ranks, const struct layout *l, const struct form *f)
     static const char *const levels[] = {"none", "optimizer", "gradients", "full"};
     static const char *const methods[] = {"auto", "gather", "heads", "ring"};
     static const char *const kinds[] = {"Llama",   "tied Llama", "ESM-2",   "AMPLIFY", "Qwen",
-                                        "Mistral", "ESM C",      "Mixtral", "NT v2"};
+                                        "Mistral", "ESM C",      "Mixtral", "OLMo 2",  "NT v2"};
     static char text[300];
     snprintf(text, sizeof text,
              "%d ranks: %d stages of %d, %d to a layer%s, %d to a row by %s, %d to a state, %s%s%s%s; %s, %s%s, %d "
