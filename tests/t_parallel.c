@@ -131,7 +131,7 @@ static void run_layout(struct comm *comm, struct executor *cpu, struct layout la
     options.settings.precision = toy_precision(layout.recipe);
     /* the recipes' scale of weights: larger ones amplify rounding from step to step */
     options.settings.init_std = options.settings.output_std = 0.02;
-    options.settings.embedding_std = 0.02 / toy_embedding_factor(layout.kind);
+    options.settings.embedding_std = toy_embedding_std(layout.kind, 0.02);
     options.group = group;
     options.compute = layout.compute;
     options.rows = layout.micro_rows;

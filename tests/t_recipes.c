@@ -156,7 +156,7 @@ static struct model_settings settings_of(enum toy_kind kind)
     settings.vocabulary = 48;
     settings.experts_per_token = settings.experts;
     settings.init_std = settings.output_std = 0.05;
-    settings.embedding_std = kind == TOY_OLMO2 ? 1 : 0.05 / toy_embedding_factor(kind);
+    settings.embedding_std = toy_embedding_std(kind, 0.05);
     return settings;
 }
 

@@ -9,9 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-double toy_embedding_factor(enum toy_kind kind)
+double toy_embedding_std(enum toy_kind kind, double std)
 {
-    return kind == TOY_ESMC ? sqrt(3.0 / 36) : 1;
+    if (kind == TOY_OLMO2)
+        return 1;
+    return kind == TOY_ESMC ? std / sqrt(3.0 / 36) : std;
 }
 
 struct model_settings toy_settings(enum toy_kind kind)
@@ -43,7 +45,7 @@ struct model_settings toy_settings(enum toy_kind kind)
                                    .rope = {.theta = 10000},
                                    .norm_eps = 1e-5,
                                    .init_std = 0.2,
-                                   .embedding_std = 0.2 / toy_embedding_factor(kind),
+                                   .embedding_std = toy_embedding_std(kind, 0.2),
                                    .output_std = 0.2,
                                    .decay_matrices = true,
                                    .decay_embedding = true};

@@ -24,9 +24,10 @@ enum toy_kind {
 };
 struct model_settings toy_settings(enum toy_kind kind);
 
-/* Returns the number that the kind's embedding is multiplied by; initial embeddings are larger by it, so that all kinds
- * have residual streams of about one size. */
-double toy_embedding_factor(enum toy_kind kind);
+/* Returns the standard deviation of a kind's initial embeddings, so that what blocks add to the residual stream is not
+ * much larger than the stream, which would amplify rounding: `std`, over the number by which the family multiplies
+ * embeddings; 1 for norms that follow attention and MLP, since these add rows of size 1. */
+double toy_embedding_std(enum toy_kind kind, double std);
 
 /* Returns a recipe (enum deck_recipe) for all linear layers of a toy model, with histories of 4 steps. */
 struct precision toy_precision(int recipe);
