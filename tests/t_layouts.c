@@ -333,9 +333,9 @@ static struct distances larger(struct distances a, struct distances b)
                               bound_f32.length};
 }
 
-/* Where layers are cut, sums within products are too. How far that may go is found with one rank that cuts its rows
- * into other micro-batches: its first gradients are summed in another order, and after these steps it is as far away as
- * such a change brings it. */
+/* Where layers are cut, sums within products are too, and where rows are cut, other numbers are rounded. How far that
+ * may go is found with one rank that cuts its rows into other micro-batches: its first gradients are summed in another
+ * order, and after these steps it is as far away as such a change brings it. */
 static struct distances bound_of_split(struct comm *comm, const struct layout *layout, const struct form *form_alone,
                                        const struct run_outcome *alone, const struct run_outcome *exact)
 {
@@ -369,7 +369,7 @@ static void try_case(struct comm *comm, const struct trial_case *c)
         exact = train_alone(comm, cpu, &plain, false);
         bound = bound_of(&layout, &form, &alone, &exact);
     }
-    if (layout.tensor > 1)
+    if (layout.tensor > 1 || (layout.context > 1 && form.compute != DTYPE_F32))
         bound = bound_of_split(comm, &layout, &form_alone, &alone, &exact);
     check_layout(comm, &layout, &form, &alone, &bound);
     outcome_destroy(&exact);
