@@ -466,14 +466,14 @@ const struct distances bound_f32 = {.loss = 1e-6, .norm = 1e-5, .first = 1e-5, .
 
 /* The other training may be 1.5 times as far from fp32 as `one`, as t_golden allows, so the two differ by at most the
  * sum. Distances of gradients are measured over many elements, hence reliable. Loss and norm are one number per step,
- * which may be close to fp32 by luck in all steps. Therefore at least half a unit of bf16 is allowed, for a norm on
- * both sides. An error orthogonal to the gradient lengthens it by half of the error's square. (The length distance
- * checks that norms are computed correctly.) */
+ * which may be close to fp32 by luck in all steps. Therefore the other training's may be 2.5 times as far, and at least
+ * half a unit of bf16 is allowed, for a norm on both sides. An error orthogonal to the gradient lengthens it by half of
+ * the error's square. (The length distance checks that norms are computed correctly.) */
 struct distances bound_of_rounding(const struct distances *one)
 {
-    const double both = 1 + 1.5, half_ulp = 0x1p-9, across = both * fmax(one->first, one->last);
-    return (struct distances){.loss = fmax(both * one->loss, half_ulp),
-                              .norm = fmax(both * fmax(one->norm, half_ulp), across * across / 2),
+    const double both = 1 + 1.5, number = 1 + 2.5, half_ulp = 0x1p-9, across = both * fmax(one->first, one->last);
+    return (struct distances){.loss = fmax(number * one->loss, half_ulp),
+                              .norm = fmax(number * fmax(one->norm, half_ulp), across * across / 2),
                               .first = both * one->first,
                               .last = both * one->last,
                               .length = bound_f32.length};
