@@ -55,12 +55,7 @@ static const struct config_key keys[] = {
     REAL_KEY("rms_norm_eps", model.norm_eps, 1e-6),
     REAL_KEY("initializer_range", model.init_std, 0.02),
     {.key = "rope_theta", .kind = CONFIG_ROPE, .number = 10000},
-    {.key = "tie_word_embeddings", .kind = CONFIG_TIED},
-    CONSTANT_KEY("attention_dropout", "0.0"),
-    CONSTANT_KEY("use_cache", "true"),
-    TOKEN_KEY("bos_token_id", bos),
-    {.key = "eos_token_id", .kind = CONFIG_ENDS},
-    TOKEN_KEY("pad_token_id", pad),
+    LLAMA_LAST_KEYS,
     {.key = "auto_map", .kind = CONFIG_CLASSES, .scope = CONFIG_TE},
     /* both values are causal: packed rows or padded ones */
     {.key = "self_attn_mask_type",

@@ -12,8 +12,8 @@
 enum { EXPERTS_MOST = 256 };
 
 /* experts[t] = the C experts with the largest logits of token t, largest first, of equal logits the lower number first;
- * weights[t] = softmax of these C logits. (Shazeer et al. 2017; as Mixtral normalises it, Jiang et al. 2024.) Experts
- * are distinct, also where logits are NaN. */
+ * weights[t] = softmax of the chosen logits. (Shazeer et al. 2017; as Mixtral normalises it, Jiang et al. 2024.)
+ * Experts are distinct, also where logits are NaN. */
 struct route_forward_args {
     struct tensor logits;  /* stat [T, E], E at most EXPERTS_MOST */
     struct tensor experts; /* i32 [T, C], C from 1 to E */
