@@ -9,7 +9,6 @@ every=10
 settings=("train.steps=$steps" "schedule.decay=$steps" "checkpoint.every=$every" validation.every=0)
 run="$work/run"
 RANDOM=17
-export OMPI_MCA_odls_base_sigkill_timeout=0 # what the launcher takes down need not have time to clean up
 
 # -- What a run's folder holds ------------------------------------------------------------------------------------------
 

@@ -4,7 +4,6 @@
 # rank that does not move to a position.
 . "$abs_top_srcdir/tests/lib.sh"
 small_deck || exit 1
-export OMPI_MCA_odls_base_sigkill_timeout=0 # what the launcher takes down need not have time to clean up
 settings=(data.row_tokens=192 train.micro_batch=1 checkpoint.every=3 checkpoint.keep=1000000)
 endless=(train.steps=1000000 validation.every=0)
 
