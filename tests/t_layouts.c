@@ -1,8 +1,9 @@
-/* Parallel layouts give one rank's losses and gradients: 1030 ways in which 1, 2, 3, 4, 6 and 8 ranks share rows,
- * state, layers and stages at every sharding level and method of attention, and 314 more in which every two values of
- * all other settings meet. Losses agree to 1e-6, gradients to 1e-5 in the first step and 2e-5 in the fifth; in bf16
- * they are no farther apart than rounding explains. Ranks with equal state have equal bits; memory and the traffic of
- * every group are as planned.
+/* Parallel layouts give one rank's losses and gradients: each day another quarter of the 1030 ways in which 1, 2, 3, 4,
+ * 6 and 8 ranks share rows, state, layers and stages at every sharding level and method of attention, and 314 more in
+ * which every two values of all other settings meet. Losses agree to 1e-6, gradients to 1e-5 in the first step and 2e-5
+ * in the fifth; in bf16 they are no farther apart than rounding explains. Ranks with equal state have equal bits;
+ * memory and the traffic of every group are as planned. `t_layouts all` tests all 1030 ways, `t_layouts 0` to `3` one
+ * quarter.
  *
  * ranks: 8, limit: 3600 s */
 #include "check.h"
@@ -19,6 +20,7 @@
 
 #include <mpi.h>
 #include <stdlib.h>
+#include <time.h>
 
 static struct comm *world;
 static struct executor *cpu;
@@ -203,7 +205,7 @@ static bool is_possible(const struct trial_case *c)
     return divides && (layout.context > 1 || c->at[METHOD] == 0);
 }
 
-/* -- All layouts of one form, a spread of the rest --------------------------------------------------------------- */
+/* -- Layouts of one form, a spread of the rest --------------------------------------------------------------- */
 
 /* Layers that are cut or divided into stages have nothing to do with when gradients are summed, nor with how attention
  * sees a row: one way of these is enough. */
@@ -211,26 +213,6 @@ static bool is_alike(const struct trial_case *c)
 {
     return (c->at[TENSOR] > 0 || c->at[PIPELINE] > 0) &&
            (team_shardings[c->at[SHARDING]].whole_gradients || c->at[METHOD] > 0);
-}
-
-/* With NaN wherever nothing is held. */
-static int try_all_layouts(struct comm *comm, struct form form, const struct run_outcome *alone, int pipeline)
-{
-    int count = 0;
-    form.poisoned = true;
-    for (int64_t i = 0; i < product(LAYOUT_AXES) * LENGTH(tensors); i++) {
-        struct trial_case c = case_of(i / LENGTH(tensors), LAYOUT_AXES);
-        c.at[TENSOR] = (int)(i % LENGTH(tensors));
-        c.at[PIPELINE] = pipeline;
-        form.layers = form_of(&c).layers;
-        form.micro_batches = pipeline > 0 ? micro_batches_of(&c) : form.micro_batches;
-        if (sizes[c.at[RANKS]] != comm->size || is_alike(&c) || !is_possible(&c))
-            continue;
-        const struct layout layout = layout_of(&c);
-        check_layout(comm, &layout, &form, alone, &bound_f32);
-        count++;
-    }
-    return count;
 }
 
 /* Which values of two of the first axes have not met yet. */
@@ -263,7 +245,45 @@ static int open_pairs_left(const struct pairs *pairs)
     return count;
 }
 
-enum { MOST_CASES = 400 };
+/* The default is one of SHARE parts of the layouts of one form. */
+enum { SHARE = 4, MOST_LAYOUTS = 2000, MOST_CASES = 400 };
+
+/* Number `index` of all layouts of one form: rows, state and layers in the first axes, stages in the last. */
+static struct trial_case layout_case(int64_t index)
+{
+    struct trial_case c = case_of(index / LENGTH(tensors) / LENGTH(pipelines), LAYOUT_AXES);
+    c.at[TENSOR] = (int)(index / LENGTH(pipelines) % LENGTH(tensors));
+    c.at[PIPELINE] = (int)(index % LENGTH(pipelines));
+    return c;
+}
+
+/* Adds the layouts of one form with the numbers `quarter`, `quarter` + SHARE and so on; with those of a few others each
+ * value of an axis meets each of every other, if it can. A negative quarter is all. */
+static int64_t add_layouts(struct trial_case cases[MOST_LAYOUTS], int quarter)
+{
+    static struct pairs pairs;
+    static struct trial_case possible[MOST_LAYOUTS];
+    int64_t possible_count = 0, count = 0;
+    for (int64_t i = 0; i < product(LAYOUT_AXES) * LENGTH(tensors) * LENGTH(pipelines); i++) {
+        const struct trial_case c = layout_case(i);
+        if (is_alike(&c) || !is_possible(&c))
+            continue;
+        if (possible_count == MOST_LAYOUTS)
+            error_fatal("t_layouts: more than %d layouts", MOST_LAYOUTS);
+        set_pairs(&pairs, &c, AXES, true);
+        possible[possible_count++] = c;
+    }
+    for (int w = 0; w < 2; w++)
+        for (int64_t i = 0; i < possible_count; i++) {
+            const bool chosen = quarter < 0 || i % SHARE == quarter;
+            if (w == 0 ? !chosen : chosen || open_pairs(&pairs, &possible[i], AXES) == 0)
+                continue;
+            set_pairs(&pairs, &possible[i], AXES, false);
+            cases[count++] = possible[i];
+        }
+    CHECK(possible_count > 1000 && open_pairs_left(&pairs) == 0);
+    return count;
+}
 
 /* With all layers whole and on each rank; those that are cut; those that are divided into stages. */
 enum spread { SPREAD_WHOLE, SPREAD_SPLIT, SPREAD_STAGES, SPREADS };
@@ -443,27 +463,50 @@ static void check_plan(struct comm *comm, const struct layout *layout, const str
     cpu->class = plain;
 }
 
-/* -- All
- * --------------------------------------------------------------------------------------------------------------- */
+/* -- All --------------------------------------------------------------------------------------------------------- */
 
-/* All layouts of so many ranks, and the cases of the spread; returns how many there were of each on rank 0. */
+/* What rank 0 has chosen, known to all. */
+struct choice {
+    struct trial_case layouts[MOST_LAYOUTS], spread[MOST_CASES];
+    int64_t layout_count, spread_count;
+    int quarter;
+};
+
+/* The layouts of one form and the cases of the spread on so many ranks; returns how many there were of each on rank 0.
+ */
 static void test_size(struct comm *comm, const struct form *form, const struct run_outcome *alone,
-                      const struct run_outcome *alone_deep, const struct trial_case *cases, int64_t case_count,
-                      int64_t count[2])
+                      const struct run_outcome *alone_deep, const struct choice *choice, int64_t count[2])
 {
-    int all = 0;
-    for (int p = 0; p < LENGTH(pipelines); p++)
-        all += try_all_layouts(comm, *form, p == 0 ? alone : alone_deep, p);
-    for (int64_t k = 0; k < case_count; k++) {
-        if (sizes[cases[k].at[RANKS]] != comm->size)
+    for (int64_t k = 0; k < choice->layout_count; k++) {
+        const struct trial_case *c = &choice->layouts[k];
+        if (sizes[c->at[RANKS]] != comm->size)
             continue;
-        const struct layout layout = layout_of(&cases[k]);
-        const struct form other = form_of(&cases[k]);
-        try_case(comm, &cases[k]);
+        const struct layout layout = layout_of(c);
+        struct form own = *form;
+        own.poisoned = true; /* with NaN wherever nothing is held */
+        own.layers = form_of(c).layers;
+        own.micro_batches = layout.stages > 1 ? micro_batches_of(c) : form->micro_batches;
+        check_layout(comm, &layout, &own, layout.stages > 1 ? alone_deep : alone, &bound_f32);
+        count[0] += comm->rank == 0;
+    }
+    for (int64_t k = 0; k < choice->spread_count; k++) {
+        const struct trial_case *c = &choice->spread[k];
+        if (sizes[c->at[RANKS]] != comm->size)
+            continue;
+        const struct layout layout = layout_of(c);
+        const struct form other = form_of(c);
+        try_case(comm, c);
         check_plan(comm, &layout, &other);
         count[1] += comm->rank == 0;
     }
-    count[0] += comm->rank == 0 ? all : 0;
+}
+
+/* The quarter that the argument names, all (-1), or the day's. */
+static int quarter_of(int argc, char **argv)
+{
+    if (argc < 2)
+        return (int)(time(NULL) / 86400 % SHARE);
+    return strcmp(argv[1], "all") == 0 ? -1 : atoi(argv[1]) % SHARE;
 }
 
 int main(int argc, char **argv)
@@ -479,24 +522,27 @@ int main(int argc, char **argv)
     struct form deep = form;
     deep.layers = PIPELINE_LAYERS;
     struct run_outcome alone_deep = train_alone(world, cpu, &deep, false);
-    static struct trial_case cases[MOST_CASES];
-    int64_t case_count = 0, count[2] = {0};
-    for (int s = 0; s < SPREADS && world->rank == 0; s++)
-        case_count = add_spread(cases, case_count, (enum spread)s);
-    comm_broadcast(world, &case_count, sizeof case_count, 0);
-    comm_broadcast(world, cases, sizeof cases, 0);
+    static struct choice choice;
+    int64_t count[2] = {0};
+    if (world->rank == 0) {
+        choice.quarter = quarter_of(argc, argv);
+        choice.layout_count = add_layouts(choice.layouts, choice.quarter);
+        for (int s = 0; s < SPREADS; s++)
+            choice.spread_count = add_spread(choice.spread, choice.spread_count, (enum spread)s);
+    }
+    comm_broadcast(world, &choice, sizeof choice, 0);
     static const int side_by_side[][3] = {{8}, {6, 2}, {4, 3, 1}};
     for (int i = 0; i < LENGTH(side_by_side); i++) {
         struct comm *comm = team_comm(world, side_by_side[i]);
-        test_size(comm, &form, &alone, &alone_deep, cases, case_count, count);
+        test_size(comm, &form, &alone, &alone_deep, &choice, count);
         comm_destroy(comm);
     }
-    const int64_t all = comm_sum_i64(world, count[0]), some = comm_sum_i64(world, count[1]);
+    const int64_t layouts = comm_sum_i64(world, count[0]), some = comm_sum_i64(world, count[1]);
     if (world->rank == 0)
-        printf("%lld layouts of one form, %lld with other forms in %.1f s; of the bounds: losses %.2g, norms %.2g, "
-               "gradients %.2g and %.2g, norms from their lengths %.2g\n",
-               (long long)all, (long long)some, clock_seconds() - begun, worst.loss, worst.norm, worst.first,
-               worst.last, worst.length);
+        printf("quarter %d (-1: all): %lld layouts of one form, %lld with other forms in %.1f s; of the bounds: losses "
+               "%.2g, norms %.2g, gradients %.2g and %.2g, norms from their lengths %.2g\n",
+               choice.quarter, (long long)layouts, (long long)some, clock_seconds() - begun, worst.loss, worst.norm,
+               worst.first, worst.last, worst.length);
     outcome_destroy(&alone_deep);
     outcome_destroy(&alone);
     cpu->class->destroy(cpu);
