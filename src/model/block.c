@@ -8,15 +8,15 @@
 
 static const struct tensor absent;
 
-static const struct norm norm1 = {BLOCK_NORM1, BLOCK_NORM1_BIAS, BLOCK_RSTD1, BLOCK_MEAN1, true, NORM_BLOCK};
-static const struct norm norm2 = {BLOCK_NORM2, BLOCK_NORM2_BIAS, BLOCK_RSTD2, BLOCK_MEAN2, true, NORM_BLOCK};
+static const struct norm block_norm1 = {BLOCK_NORM1, BLOCK_NORM1_BIAS, BLOCK_RSTD1, BLOCK_MEAN1, true, NORM_BLOCK};
+static const struct norm block_norm2 = {BLOCK_NORM2, BLOCK_NORM2_BIAS, BLOCK_RSTD2, BLOCK_MEAN2, true, NORM_BLOCK};
 
-static const struct expert_ids experts = {BLOCK_ROUTER, BLOCK_UP, BLOCK_DOWN, BLOCK_EXPERTS};
+static const struct expert_ids block_experts = {BLOCK_ROUTER, BLOCK_UP, BLOCK_DOWN, BLOCK_EXPERTS};
 
-static const struct head_norm head_norm = {BLOCK_Q_NORM, BLOCK_K_NORM, BLOCK_Q_RSTD,   BLOCK_K_RSTD,
-                                           BLOCK_Q_MEAN, BLOCK_K_MEAN, BLOCK_GATHERING};
+static const struct head_norm block_head_norm = {BLOCK_Q_NORM, BLOCK_K_NORM, BLOCK_Q_RSTD,   BLOCK_K_RSTD,
+                                                 BLOCK_Q_MEAN, BLOCK_K_MEAN, BLOCK_GATHERING};
 
-static bool is_post_norm(const struct unit *unit)
+static bool block_is_post_norm(const struct unit *unit)
 {
     return unit_family(unit)->post_norm;
 }
@@ -24,9 +24,9 @@ static bool is_post_norm(const struct unit *unit)
 /* Returns whether the norms' backwards also sum the gradients that they write. These are output gradients of linears
  * in a pre-norm block, so the sums are bias gradients. With sequence parallelism they would cover only a part of the
  * tokens. */
-static bool norms_sum(const struct unit *unit)
+static bool block_norms_sum(const struct unit *unit)
 {
-    return unit_family(unit)->bias[LINEAR_O] && unit_family(unit)->layer_norm && !is_post_norm(unit) &&
+    return unit_family(unit)->bias[LINEAR_O] && unit_family(unit)->layer_norm && !block_is_post_norm(unit) &&
            !sequence_parallel(unit);
 }
 
@@ -77,9 +77,9 @@ static struct linear_adapter adapter_of(const struct unit *unit, enum block_weig
     return adapter;
 }
 
-static struct linear linear_of(const struct unit *unit, enum block_weight weight)
+static struct linear block_linear(const struct unit *unit, enum block_weight weight)
 {
-    const bool post = is_post_norm(unit);
+    const bool post = block_is_post_norm(unit);
     const int sections[] = {head_norm_present(unit) ? BLOCK_PROJECTED : BLOCK_QKV_OUT,
                             post ? BLOCK_O_OUT : BLOCK_MIDDLE, BLOCK_UP_OUT, post ? BLOCK_DOWN_OUT : UNIT_OUTPUT};
     static const enum linear_split splits[] = {LINEAR_COLUMN_PARALLEL, LINEAR_ROW_PARALLEL, LINEAR_COLUMN_PARALLEL,
@@ -97,31 +97,31 @@ static struct linear linear_of(const struct unit *unit, enum block_weight weight
         .quantizes_per_gemm = unit->settings->precision.quantizes_per_gemm,
         .number = operand_number(unit->layer, (int)weight, OPERAND_INPUT),
         .precision = precision_of(&unit->settings->precision, unit->layer, (int)weight),
-        .summed = (weight == BLOCK_UP && gelu) || (weight == BLOCK_O && norms_sum(unit)),
+        .summed = (weight == BLOCK_UP && gelu) || (weight == BLOCK_O && block_norms_sum(unit)),
         .fused = {[OPERAND_INPUT] = weight == BLOCK_DOWN, [OPERAND_GRADIENT] = weight == BLOCK_UP && !unsummed},
         .adapter = adapter_of(unit, weight, splits[weight]),
         .frozen = unit->frozen,
         .remade = weight == BLOCK_DOWN};
 }
 
-static const struct attention attention_ids = {BLOCK_QKV_OUT, BLOCK_ATTENTION, BLOCK_LSE, BLOCK_EXCHANGE};
+static const struct attention block_attention = {BLOCK_QKV_OUT, BLOCK_ATTENTION, BLOCK_LSE, BLOCK_EXCHANGE};
 
 /* -- Norms and the residual stream -------------------------------------------------------------------------------- */
 
 /* Returns the input of attention's or the MLP's first linear: x, the residual stream, or in a pre-norm block its norm,
  * the unit's tensor `id`. */
-static struct tensor input_of(const struct execution *e, const struct unit *unit, int id, struct tensor x)
+static struct tensor block_input(const struct execution *e, const struct unit *unit, int id, struct tensor x)
 {
-    return is_post_norm(unit) ? x : unit_tensor(e, unit, id);
+    return block_is_post_norm(unit) ? x : unit_tensor(e, unit, id);
 }
 
-/* Makes the input of linear `reader` (input_of). */
+/* Makes the input of linear `reader` (block_input). */
 static struct operand make_input(struct execution *e, struct unit *unit, const struct norm *norm, int id,
                                  struct tensor x, const struct linear *reader)
 {
-    const struct tensor y = input_of(e, unit, id, x);
+    const struct tensor y = block_input(e, unit, id, x);
     const struct operand input = linear_input(e, unit, reader, y);
-    const bool gathers = linear_gathers(unit, reader), post = is_post_norm(unit);
+    const bool gathers = linear_gathers(unit, reader), post = block_is_post_norm(unit);
     if (!post && execution_wants(e, id)) {
         norm_forward(e, unit, norm, x, y);
         if (!gathers)
@@ -147,7 +147,7 @@ static void add_normed(struct execution *e, const struct unit *unit, const struc
 static void add_output(struct execution *e, const struct unit *unit, const struct linear *linear,
                        const struct operand *x, const struct norm *norm, struct tensor stream, int id)
 {
-    const bool post = is_post_norm(unit);
+    const bool post = block_is_post_norm(unit);
     const struct tensor output = unit_tensor(e, unit, linear->section);
     if (execution_wants(e, linear->section))
         linear_forward(e, unit, linear, x, output, post ? absent : stream);
@@ -175,8 +175,8 @@ static void add_gradient(const struct execution *e, struct tensor dy, struct ten
 
 static void attention_part(struct execution *e, struct unit *unit, struct tensor input)
 {
-    struct linear qkv_linear = linear_of(unit, BLOCK_QKV), o_linear = linear_of(unit, BLOCK_O);
-    struct operand normed = make_input(e, unit, &norm1, BLOCK_NORMED1, input, &qkv_linear);
+    struct linear qkv_linear = block_linear(unit, BLOCK_QKV), o_linear = block_linear(unit, BLOCK_O);
+    struct operand normed = make_input(e, unit, &block_norm1, BLOCK_NORMED1, input, &qkv_linear);
     struct operand attention = linear_input(e, unit, &o_linear, unit_tensor(e, unit, BLOCK_ATTENTION));
     const bool norms = head_norm_present(unit);
     struct tensor fused = unit_tensor(e, unit, BLOCK_QKV_OUT);
@@ -186,20 +186,20 @@ static void attention_part(struct execution *e, struct unit *unit, struct tensor
         linear_forward(e, unit, &qkv_linear, &normed, projected, absent);
     if (execution_wants(e, BLOCK_QKV_OUT)) {
         if (norms)
-            head_norm_forward(e, unit, &head_norm, projected, fused);
+            head_norm_forward(e, unit, &block_head_norm, projected, fused);
         attention_rotate(e, unit, fused, false);
     }
-    attention_forward(e, unit, &attention_ids);
+    attention_forward(e, unit, &block_attention);
     if (execution_wants(e, BLOCK_LINEARS + BLOCK_O * LINEAR_TENSORS)) /* so that attention is not recomputed for them */
         linear_prepare(e, unit, &o_linear, &attention);
-    add_output(e, unit, &o_linear, &attention, &norm1, input, BLOCK_MIDDLE);
+    add_output(e, unit, &o_linear, &attention, &block_norm1, input, BLOCK_MIDDLE);
 }
 
 /* -- The MLP's activation ----------------------------------------------------------------------------------------- */
 
 /* y: the input of `down`. */
-static void activate(struct execution *e, const struct unit *unit, const struct linear *down, struct tensor x,
-                     const struct operand *y)
+static void block_activate(struct execution *e, const struct unit *unit, const struct linear *down, struct tensor x,
+                           const struct operand *y)
 {
     const struct operand made = linear_made(e, unit, down, OPERAND_INPUT, y);
     if (unit_family(unit)->gelu)
@@ -210,8 +210,9 @@ static void activate(struct execution *e, const struct unit *unit, const struct 
 }
 
 /* x: the output of `up`; dx: its gradient. remade: the recomputed input of `down`. */
-static void activate_backward(struct execution *e, const struct unit *unit, const struct linear *up, struct tensor x,
-                              struct tensor dy, struct tensor dx, struct quantized_operands remade)
+static void block_activate_backward(struct execution *e, const struct unit *unit, const struct linear *up,
+                                    struct tensor x, struct tensor dy, struct tensor dx,
+                                    struct quantized_operands remade)
 {
     const struct operand gradient = linear_gradient(e, unit, up, dx);
     const struct operand made = linear_made(e, unit, up, OPERAND_GRADIENT, &gradient);
@@ -236,10 +237,10 @@ struct mlp_slice {
 
 static struct mlp_slice slice_at(const struct execution *e, const struct unit *unit, int64_t first)
 {
-    const struct tensor normed = input_of(e, unit, BLOCK_NORMED2, unit_tensor(e, unit, BLOCK_MIDDLE));
+    const struct tensor normed = block_input(e, unit, BLOCK_NORMED2, unit_tensor(e, unit, BLOCK_MIDDLE));
     const int64_t count = MIN(normed.rows - first, unit->settings->mlp_tokens);
-    struct mlp_slice slice = {.up = linear_of(unit, BLOCK_UP),
-                              .down = linear_of(unit, BLOCK_DOWN),
+    struct mlp_slice slice = {.up = block_linear(unit, BLOCK_UP),
+                              .down = block_linear(unit, BLOCK_DOWN),
                               .normed.value = tensor_rows(&normed, first, count),
                               .activated.value = unit_first_rows(e, unit, BLOCK_ACTIVATED, count),
                               .up_out = unit_first_rows(e, unit, BLOCK_UP_OUT, count),
@@ -253,11 +254,12 @@ static struct mlp_slice slice_at(const struct execution *e, const struct unit *u
 static void activate_slice(struct execution *e, const struct unit *unit, const struct mlp_slice *slice)
 {
     linear_forward(e, unit, &slice->up, &slice->normed, slice->up_out, absent);
-    activate(e, unit, &slice->down, slice->up_out, &slice->activated);
+    block_activate(e, unit, &slice->down, slice->up_out, &slice->activated);
 }
 
 /* addend: absent, or added to the output. */
-static void sliced_forward(struct execution *e, const struct unit *unit, struct tensor addend, struct tensor output)
+static void block_sliced_forward(struct execution *e, const struct unit *unit, struct tensor addend,
+                                 struct tensor output)
 {
     for (int64_t first = 0; first < output.rows; first += unit->settings->mlp_tokens) {
         const struct mlp_slice slice = slice_at(e, unit, first);
@@ -268,7 +270,8 @@ static void sliced_forward(struct execution *e, const struct unit *unit, struct 
 }
 
 /* Computes the activations of each slice again. Both halves of a split backward need the gradient of `activated`. */
-static void sliced_backward(struct execution *e, const struct unit *unit, struct tensor dy, struct tensor d_normed)
+static void block_sliced_backward(struct execution *e, const struct unit *unit, struct tensor dy,
+                                  struct tensor d_normed)
 {
     struct execution down = *e;
     down.gradients |= GRADIENT_INPUT;
@@ -281,8 +284,8 @@ static void sliced_backward(struct execution *e, const struct unit *unit, struct
         adapter_project(e, unit, &slice.down.adapter, slice.activated.value);
         linear_backward(&down, unit, &slice.down, &slice.activated, tensor_rows(&dy, first, slice.count),
                         slice.d_activated, NULL, NULL);
-        activate_backward(e, unit, &slice.up, slice.up_out, slice.d_activated, slice.d_up,
-                          (struct quantized_operands){0});
+        block_activate_backward(e, unit, &slice.up, slice.up_out, slice.d_activated, slice.d_up,
+                                (struct quantized_operands){0});
         linear_backward(e, unit, &slice.up, &slice.normed, slice.d_up, tensor_rows(&d_normed, first, slice.count), NULL,
                         NULL);
     }
@@ -294,22 +297,22 @@ static void experts_part(struct execution *e, const struct unit *unit)
 {
     const struct tensor middle = unit_tensor(e, unit, BLOCK_MIDDLE), normed = unit_tensor(e, unit, BLOCK_NORMED2);
     if (execution_wants(e, BLOCK_NORMED2))
-        norm_forward(e, unit, &norm2, middle, normed);
-    experts_forward(e, unit, &experts, normed, middle, unit_tensor(e, unit, UNIT_OUTPUT));
+        norm_forward(e, unit, &block_norm2, middle, normed);
+    experts_forward(e, unit, &block_experts, normed, middle, unit_tensor(e, unit, UNIT_OUTPUT));
 }
 
 static void mlp_part(struct execution *e, struct unit *unit)
 {
-    struct linear up_linear = linear_of(unit, BLOCK_UP), down_linear = linear_of(unit, BLOCK_DOWN);
+    struct linear up_linear = block_linear(unit, BLOCK_UP), down_linear = block_linear(unit, BLOCK_DOWN);
     struct tensor middle = unit_tensor(e, unit, BLOCK_MIDDLE);
-    struct operand normed = make_input(e, unit, &norm2, BLOCK_NORMED2, middle, &up_linear);
+    struct operand normed = make_input(e, unit, &block_norm2, BLOCK_NORMED2, middle, &up_linear);
     if (block_is_sliced(unit)) {
-        const bool post = is_post_norm(unit);
+        const bool post = block_is_post_norm(unit);
         const struct tensor output = unit_tensor(e, unit, down_linear.section);
         if (execution_wants(e, down_linear.section))
-            sliced_forward(e, unit, post ? absent : middle, output);
+            block_sliced_forward(e, unit, post ? absent : middle, output);
         if (post)
-            add_normed(e, unit, &norm2, output, middle, UNIT_OUTPUT);
+            add_normed(e, unit, &block_norm2, output, middle, UNIT_OUTPUT);
         return;
     }
     struct operand activated = linear_input(e, unit, &down_linear, unit_tensor(e, unit, BLOCK_ACTIVATED));
@@ -318,10 +321,10 @@ static void mlp_part(struct execution *e, struct unit *unit)
     if (execution_wants(e, BLOCK_UP_OUT))
         linear_forward(e, unit, &up_linear, &normed, up_out, absent);
     if (execution_wants(e, BLOCK_ACTIVATED)) {
-        activate(e, unit, &down_linear, up_out, &activated);
+        block_activate(e, unit, &down_linear, up_out, &activated);
         linear_prepare(e, unit, &down_linear, &activated);
     }
-    add_output(e, unit, &down_linear, &activated, &norm2, middle, UNIT_OUTPUT);
+    add_output(e, unit, &down_linear, &activated, &block_norm2, middle, UNIT_OUTPUT);
 }
 
 static void block_forward(struct execution *e, struct unit *unit, struct tensor input)
@@ -349,8 +352,8 @@ static void take_sum(struct execution *e, const struct unit *unit, const struct 
 static void mlp_backward(struct execution *e, struct unit *unit, struct tensor dy, struct tensor d_normed,
                          struct linear_pending *pending)
 {
-    struct linear up_linear = linear_of(unit, BLOCK_UP), down_linear = linear_of(unit, BLOCK_DOWN);
-    const struct tensor input = input_of(e, unit, BLOCK_NORMED2, unit_tensor(e, unit, BLOCK_MIDDLE));
+    struct linear up_linear = block_linear(unit, BLOCK_UP), down_linear = block_linear(unit, BLOCK_DOWN);
+    const struct tensor input = block_input(e, unit, BLOCK_NORMED2, unit_tensor(e, unit, BLOCK_MIDDLE));
     struct operand normed = linear_input(e, unit, &up_linear, input);
     struct operand activated = linear_input(e, unit, &down_linear, unit_tensor(e, unit, BLOCK_ACTIVATED));
     struct tensor d_activated = unit_tensor(e, unit, BLOCK_D_ACTIVATED);
@@ -361,8 +364,8 @@ static void mlp_backward(struct execution *e, struct unit *unit, struct tensor d
     linear_backward(e, unit, &down_linear, &activated, dy, d_activated, &(struct linear_next){&up_linear, &normed},
                     pending);
     if (e->gradients & GRADIENT_INPUT)
-        activate_backward(e, unit, &up_linear, unit_tensor(e, unit, BLOCK_UP_OUT), d_activated, d_up,
-                          linear_remade(e, &down_linear, &activated));
+        block_activate_backward(e, unit, &up_linear, unit_tensor(e, unit, BLOCK_UP_OUT), d_activated, d_up,
+                                linear_remade(e, &down_linear, &activated));
     if (!sequence_parallel(unit))
         linear_finish(e, unit, pending);
     linear_backward(e, unit, &up_linear, &normed, d_up, d_normed, NULL, pending);
@@ -371,26 +374,26 @@ static void mlp_backward(struct execution *e, struct unit *unit, struct tensor d
 static void mlp_part_backward(struct execution *e, struct unit *unit, struct tensor dy, struct tensor d_middle,
                               struct linear_pending *pending)
 {
-    struct linear down_linear = linear_of(unit, BLOCK_DOWN);
-    const struct linear o_linear = linear_of(unit, BLOCK_O);
-    const bool post = is_post_norm(unit);
+    struct linear down_linear = block_linear(unit, BLOCK_DOWN);
+    const struct linear o_linear = block_linear(unit, BLOCK_O);
+    const bool post = block_is_post_norm(unit);
     struct tensor d_normed = post ? d_middle : unit_tensor(e, unit, BLOCK_D_NORMED2), d_output = dy;
 
     if (post)
-        d_output = output_gradient(e, unit, &norm2, unit_tensor(e, unit, BLOCK_DOWN_OUT), dy, BLOCK_D_DOWN_OUT);
+        d_output = output_gradient(e, unit, &block_norm2, unit_tensor(e, unit, BLOCK_DOWN_OUT), dy, BLOCK_D_DOWN_OUT);
     down_linear.summed = tensor_present(&e->output_gradient_sum);
     take_sum(e, unit, &down_linear, e->output_gradient_sum);
     if (experts_present(unit))
-        experts_backward(e, unit, &experts, unit_tensor(e, unit, BLOCK_NORMED2), dy, d_normed);
+        experts_backward(e, unit, &block_experts, unit_tensor(e, unit, BLOCK_NORMED2), dy, d_normed);
     else if (block_is_sliced(unit))
-        sliced_backward(e, unit, d_output, d_normed);
+        block_sliced_backward(e, unit, d_output, d_normed);
     else
         mlp_backward(e, unit, d_output, d_normed, pending);
     if (post) {
         add_gradient(e, dy, d_middle);
         return;
     }
-    norm_backward(e, unit, &norm2,
+    norm_backward(e, unit, &block_norm2,
                   &(struct norm_gradients){.x = unit_tensor(e, unit, BLOCK_MIDDLE),
                                            .dy = d_normed,
                                            .residual = dy,
@@ -402,24 +405,24 @@ static void mlp_part_backward(struct execution *e, struct unit *unit, struct ten
 static void attention_part_backward(struct execution *e, struct unit *unit, struct tensor input, struct tensor d_middle,
                                     struct linear_pending *pending)
 {
-    struct linear qkv_linear = linear_of(unit, BLOCK_QKV), o_linear = linear_of(unit, BLOCK_O);
-    struct operand normed = linear_input(e, unit, &qkv_linear, input_of(e, unit, BLOCK_NORMED1, input));
+    struct linear qkv_linear = block_linear(unit, BLOCK_QKV), o_linear = block_linear(unit, BLOCK_O);
+    struct operand normed = linear_input(e, unit, &qkv_linear, block_input(e, unit, BLOCK_NORMED1, input));
     struct operand attention = linear_input(e, unit, &o_linear, unit_tensor(e, unit, BLOCK_ATTENTION));
-    const bool norms = head_norm_present(unit), post = is_post_norm(unit);
+    const bool norms = head_norm_present(unit), post = block_is_post_norm(unit);
     struct tensor d_projected = unit_tensor(e, unit, BLOCK_D_QKV);
     struct tensor d_fused = norms ? unit_tensor(e, unit, BLOCK_D_HEADS) : d_projected;
     struct tensor d_attention = unit_tensor(e, unit, BLOCK_D_ATTENTION);
     struct tensor d_normed = unit_tensor(e, unit, post ? UNIT_INPUT_GRADIENT : BLOCK_D_NORMED1), d_output = d_middle;
 
     if (post)
-        d_output = output_gradient(e, unit, &norm1, unit_tensor(e, unit, BLOCK_O_OUT), d_middle, BLOCK_D_O_OUT);
+        d_output = output_gradient(e, unit, &block_norm1, unit_tensor(e, unit, BLOCK_O_OUT), d_middle, BLOCK_D_O_OUT);
     linear_backward(e, unit, &o_linear, &attention, d_output, d_attention, &(struct linear_next){&qkv_linear, &normed},
                     pending);
     execution_start_transfers(e);
     if (e->gradients & GRADIENT_INPUT)
-        attention_backward(e, unit, &attention_ids, d_attention, d_fused);
+        attention_backward(e, unit, &block_attention, d_attention, d_fused);
     if (norms)
-        head_norm_backward(e, unit, &head_norm, unit_tensor(e, unit, BLOCK_PROJECTED), d_fused, d_projected);
+        head_norm_backward(e, unit, &block_head_norm, unit_tensor(e, unit, BLOCK_PROJECTED), d_fused, d_projected);
     qkv_linear.ends_backward = unit->ends_backward && (unit->frozen || post);
     linear_backward(e, unit, &qkv_linear, &normed, d_projected, d_normed, NULL, pending);
     if (qkv_linear.ends_backward)
@@ -428,7 +431,7 @@ static void attention_part_backward(struct execution *e, struct unit *unit, stru
         add_gradient(e, d_middle, d_normed);
         return;
     }
-    norm_backward(e, unit, &norm1,
+    norm_backward(e, unit, &block_norm1,
                   &(struct norm_gradients){.x = input,
                                            .dy = d_normed,
                                            .residual = d_middle,
@@ -446,15 +449,15 @@ static void block_backward(struct execution *e, struct unit *unit, struct tensor
 }
 
 /* Returns the number of the block's linear layers; with experts those of attention alone. */
-static int linear_count(const struct unit *unit)
+static int block_linear_count(const struct unit *unit)
 {
     return experts_present(unit) ? LINEAR_UP : LINEAR_COUNT;
 }
 
 static void block_quantize_weights(const struct execution *e, struct unit *unit, bool all)
 {
-    for (int weight = 0; weight < linear_count(unit); weight++) {
-        struct linear linear = linear_of(unit, (enum block_weight)weight);
+    for (int weight = 0; weight < block_linear_count(unit); weight++) {
+        struct linear linear = block_linear(unit, (enum block_weight)weight);
         linear_quantize_weight(e, unit, &linear, all);
     }
 }
@@ -564,7 +567,7 @@ static void declare_b(struct unit *adapters, int id, const struct linear_part *p
 static void declare_adapters(struct unit *unit, struct unit *adapters, enum block_weight id, int64_t inputs,
                              const struct linear_part *parts, int count)
 {
-    const struct linear linear = linear_of(unit, id);
+    const struct linear linear = block_linear(unit, id);
     const int64_t rank = unit->settings->lora.rank, own_inputs = unit->weights[id].cols;
     const int a = 2 * (int)id, b = a + 1;
     int64_t outputs = 0;
@@ -589,7 +592,7 @@ static void declare_linear(struct unit *unit, enum block_weight id, int64_t inpu
                            int count)
 {
     const bool bias = model_has_bias(unit->settings, (int)id);
-    const enum linear_split split = linear_of(unit, id).split;
+    const enum linear_split split = block_linear(unit, id).split;
     const int64_t own_inputs = split == LINEAR_ROW_PARALLEL ? inputs / tensor_ranks(&unit->settings->tensor) : inputs;
     int64_t rows = 0;
     for (int i = 0; i < count; i++)
@@ -621,17 +624,17 @@ static void declare_head_norm(struct unit *unit)
 {
     char layer[64];
     snprintf(layer, sizeof layer, unit_family(unit)->names.layer, unit->layer);
-    head_norm_declare(unit, &head_norm, layer);
+    head_norm_declare(unit, &block_head_norm, layer);
 }
 
 static void declare_experts(struct unit *unit)
 {
     char layer[64];
     snprintf(layer, sizeof layer, unit_family(unit)->names.layer, unit->layer);
-    experts_declare_weights(unit, &experts, layer);
+    experts_declare_weights(unit, &block_experts, layer);
 }
 
-static void declare_weights(struct unit *unit, struct unit *adapters)
+static void block_declare_weights(struct unit *unit, struct unit *adapters)
 {
     const struct model_settings *s = unit->settings;
     const struct family *family = unit_family(unit);
@@ -654,14 +657,14 @@ static void declare_weights(struct unit *unit, struct unit *adapters)
                    {BLOCK_O, q, o, 1},
                    {BLOCK_UP, s->hidden, gate_up, 2},
                    {BLOCK_DOWN, s->ffn, down, 1}};
-    for (int i = 0; i < linear_count(unit); i++)
+    for (int i = 0; i < block_linear_count(unit); i++)
         declare_linear(unit, linears[i].id, linears[i].inputs, linears[i].parts, linears[i].count);
     if (experts_present(unit))
         declare_experts(unit);
-    declare_norm(unit, &norm1, names->norm1);
-    declare_norm(unit, &norm2, names->norm2);
+    declare_norm(unit, &block_norm1, names->norm1);
+    declare_norm(unit, &block_norm2, names->norm2);
     declare_head_norm(unit);
-    for (int i = 0; i < linear_count(unit) && adapters != NULL; i++)
+    for (int i = 0; i < block_linear_count(unit) && adapters != NULL; i++)
         declare_adapters(unit, adapters, linears[i].id, linears[i].inputs, linears[i].parts, linears[i].count);
     unit->decay[STORAGE_MATRIX] = s->decay_matrices;
     unit->decay[STORAGE_VECTOR] = s->decay_vectors;
@@ -670,7 +673,7 @@ static void declare_weights(struct unit *unit, struct unit *adapters)
 
 void block_declare_sum(struct unit *unit)
 {
-    if (norms_sum(unit) && model_has_bias(unit->settings, LINEAR_DOWN))
+    if (block_norms_sum(unit) && model_has_bias(unit->settings, LINEAR_DOWN))
         unit_declare_tensor(unit, UNIT_INPUT_GRADIENT_SUM, "sum of d input", 1, unit->settings->hidden, ROLE_STATISTIC);
 }
 
@@ -700,9 +703,9 @@ static void declare_normed(struct unit *unit)
                 {BLOCK_D_DOWN_OUT, "d down output"},
                 {BLOCK_D_O_OUT, "d o output"}};
     for (size_t i = 0; i < sizeof pre / sizeof pre[0]; i++)
-        unit_declare_tensor(unit, is_post_norm(unit) ? post[i].id : pre[i].id,
-                            is_post_norm(unit) ? post[i].name : pre[i].name, UNIT_OWN_TOKENS, unit->settings->hidden,
-                            ROLE_VALUE);
+        unit_declare_tensor(unit, block_is_post_norm(unit) ? post[i].id : pre[i].id,
+                            block_is_post_norm(unit) ? post[i].name : pre[i].name, UNIT_OWN_TOKENS,
+                            unit->settings->hidden, ROLE_VALUE);
 }
 
 void block_declare(struct unit *unit, struct unit *adapters)
@@ -710,7 +713,7 @@ void block_declare(struct unit *unit, struct unit *adapters)
     const struct model_settings *s = unit->settings;
     const int64_t q = model_heads(s) * s->head_dim, fused = q + 2 * model_kv_heads(s) * s->head_dim;
     unit->class = &block_class;
-    declare_weights(unit, adapters);
+    block_declare_weights(unit, adapters);
     const struct {
         int id;
         const char *name;
@@ -727,7 +730,7 @@ void block_declare(struct unit *unit, struct unit *adapters)
         {BLOCK_D_QKV, "d qkv", UNIT_TOKENS, fused, ROLE_VALUE},
     };
     if (experts_present(unit))
-        experts_declare_tensors(unit, &experts);
+        experts_declare_tensors(unit, &block_experts);
     else
         declare_mlp(unit);
     for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; i++)
@@ -739,9 +742,9 @@ void block_declare(struct unit *unit, struct unit *adapters)
     }
     if (unit->layer > 0)
         block_declare_sum(unit);
-    attention_declare(unit, &attention_ids);
-    for (int weight = 0; weight < linear_count(unit); weight++) {
-        struct linear linear = linear_of(unit, (enum block_weight)weight);
+    attention_declare(unit, &block_attention);
+    for (int weight = 0; weight < block_linear_count(unit); weight++) {
+        struct linear linear = block_linear(unit, (enum block_weight)weight);
         linear_declare(unit, &linear);
     }
 }
@@ -776,12 +779,12 @@ struct id_set block_dropped_by(const struct unit *unit, enum deck_recompute poli
         id_set_add(&set, BLOCK_ATTENTION);
         id_set_add(&set, BLOCK_LSE);
     }
-    experts_drop(&set, &experts, policy);
-    attention_drop(&set, &attention_ids, policy >= DECK_RECOMPUTE_QKV);
+    experts_drop(&set, &block_experts, policy);
+    attention_drop(&set, &block_attention, policy >= DECK_RECOMPUTE_QKV);
     /* gathered inputs: keeping the tokens of all ranks would undo sequence parallelism */
     id_set_add(&set, BLOCK_LINEARS + (int)BLOCK_QKV * LINEAR_TENSORS + LINEAR_GATHERED);
     id_set_add(&set, BLOCK_LINEARS + (int)BLOCK_UP * LINEAR_TENSORS + LINEAR_GATHERED);
-    if (policy >= DECK_RECOMPUTE_FULL || (norms && is_post_norm(unit)))
+    if (policy >= DECK_RECOMPUTE_FULL || (norms && block_is_post_norm(unit)))
         id_set_add(&set, BLOCK_MIDDLE);
     if (policy >= DECK_RECOMPUTE_FULL) {
         id_set_add(&set, BLOCK_O_OUT);
