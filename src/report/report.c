@@ -26,17 +26,17 @@
 
 enum { MAXIMUM_FACTS = 40, TEXT_WIDTH = 72, TEXT_HEIGHT = 17 };
 
-struct fact {
+struct report_fact {
     char *name, *value; /* owned */
 };
 
-struct report {
+struct run_report {
     const char *folder;
     struct run_history history;
     struct run_verdict verdict;
     char *settings;     /* result of deck_print_changed, or why it is missing */
     char *model, *data; /* keys of the deck that say what is trained on what; "": the deck is missing */
-    struct fact facts[MAXIMUM_FACTS];
+    struct report_fact facts[MAXIMUM_FACTS];
     int fact_count;
     struct loss_curves curves;
 };
@@ -44,10 +44,10 @@ struct report {
 /* -- Facts ------------------------------------------------------------------------------------------------------- */
 
 /* value: allocated text, which the report then owns. */
-static void add_fact(struct report *report, const char *name, char *value)
+static void add_fact(struct run_report *report, const char *name, char *value)
 {
     CHECK_BUG(report->fact_count < MAXIMUM_FACTS);
-    report->facts[report->fact_count++] = (struct fact){memory_string(name), value};
+    report->facts[report->fact_count++] = (struct report_fact){memory_string(name), value};
 }
 
 /* Returns the rounded value with commas. Freed with free(). */
@@ -56,14 +56,14 @@ static char *count_text(double value)
     return fabs(value) < 1e15 ? thousands_text(llround(value)) : memory_format("%g", value);
 }
 
-static void add_count_fact(struct report *report, const char *name, double value, const char *unit)
+static void add_count_fact(struct run_report *report, const char *name, double value, const char *unit)
 {
     char *count = count_text(value);
     add_fact(report, name, memory_format("%s%s", count, unit));
     free(count);
 }
 
-static char *date_text(double seconds)
+static char *report_date_text(double seconds)
 {
     time_t whole = fabs(seconds) < 1e11 ? (time_t)seconds : 0;
     struct tm parts;
@@ -74,7 +74,7 @@ static char *date_text(double seconds)
     return memory_string(text);
 }
 
-static void add_program_facts(struct report *report)
+static void add_program_facts(struct run_report *report)
 {
     const struct run_history *h = &report->history;
     if (h->start_count == 0)
@@ -89,7 +89,7 @@ static void add_program_facts(struct report *report)
     add_count_fact(report, "parameters", (double)last->parameters, "");
     if (report->data[0] != '\0')
         add_fact(report, "data", memory_string(report->data));
-    add_fact(report, "started", date_text(first->time));
+    add_fact(report, "started", report_date_text(first->time));
     char *steps = memory_string(report->curves.mark_count == 0 ? "none" : "");
     for (int64_t i = 0; i < report->curves.mark_count; i++) {
         char *step = count_text(report->curves.marks[i]);
@@ -102,7 +102,7 @@ static void add_program_facts(struct report *report)
 }
 
 /* Adds a metric of a fine-tuning head: of the last validation, and the highest one. */
-static void add_metric_fact(struct report *report, enum validation_metric metric)
+static void add_metric_fact(struct run_report *report, enum validation_metric metric)
 {
     const struct run_history *h = &report->history;
     const struct history_validation *newest = &h->validations[h->validation_count - 1], *best = newest;
@@ -117,7 +117,7 @@ static void add_metric_fact(struct report *report, enum validation_metric metric
 }
 
 /* Adds the time that a running program needs for the rest of its steps. step_seconds are sorted. */
-static void add_time_left_fact(struct report *report)
+static void add_time_left_fact(struct run_report *report)
 {
     const struct run_history *h = &report->history;
     const int64_t total = h->start_count > 0 ? h->starts[h->start_count - 1].steps_total : 0,
@@ -131,7 +131,7 @@ static void add_time_left_fact(struct report *report)
     free(steps);
 }
 
-static void add_loss_facts(struct report *report)
+static void add_loss_facts(struct run_report *report)
 {
     const struct run_history *h = &report->history;
     const struct history_row *last = &h->rows[h->row_count - 1];
@@ -140,7 +140,7 @@ static void add_loss_facts(struct report *report)
     add_fact(report, "steps", total > 0 ? memory_format("%s of %s", done, of) : memory_string(done));
     free(done);
     free(of);
-    add_fact(report, "last logged", date_text(h->time));
+    add_fact(report, "last logged", report_date_text(h->time));
     add_fact(report, "training loss",
              memory_format("%.6f nats (mean of the last row), perplexity %.4g", last->numbers.mean_loss,
                            exp(last->numbers.mean_loss)));
@@ -157,7 +157,7 @@ static void add_loss_facts(struct report *report)
 }
 
 /* Adds the speed since the last start: tokens/s, time waiting for data, utilisation. */
-static void add_speed_facts(struct report *report)
+static void add_speed_facts(struct run_report *report)
 {
     const struct run_history *h = &report->history;
     int64_t from = h->start_count > 0 ? h->starts[h->start_count - 1].step : 0;
@@ -196,7 +196,7 @@ static void add_speed_facts(struct report *report)
                        " MiB at most in use on the GPU of rank 0");
 }
 
-static void add_step_time_fact(struct report *report)
+static void add_step_time_fact(struct run_report *report)
 {
     struct run_history *h = &report->history;
     if (h->step_count == 0)
@@ -211,7 +211,7 @@ static void add_step_time_fact(struct report *report)
                            quantile(h->step_seconds, h->step_count, 0.99), h->step_seconds[h->step_count - 1]));
 }
 
-static void add_token_facts(struct report *report)
+static void add_token_facts(struct run_report *report)
 {
     const struct history_row *last = &report->history.rows[report->history.row_count - 1];
     if (!isfinite(last->numbers.tokens) || !isfinite(last->numbers.unpadded) || !isfinite(last->numbers.samples))
@@ -225,7 +225,7 @@ static void add_token_facts(struct report *report)
 }
 
 /* Adds the GPUs' energy since the last start, in total and per token without padding. */
-static void add_energy_fact(struct report *report)
+static void add_energy_fact(struct run_report *report)
 {
     const struct run_history *h = &report->history;
     const int64_t from = h->start_count > 0 ? h->starts[h->start_count - 1].step : 0;
@@ -247,15 +247,15 @@ static void add_energy_fact(struct report *report)
 }
 
 /* Returns the wall-clock seconds from the first start to the last line; NaN: the log does not have them. */
-static double wall_clock(const struct time_account *account)
+static double report_wall_clock(const struct time_account *account)
 {
     return account->until > account->begun ? account->until - account->begun : (double)NAN;
 }
 
-static void add_time_fact(struct report *report)
+static void add_time_fact(struct run_report *report)
 {
     const struct time_account *account = &report->history.account;
-    const double whole = wall_clock(account);
+    const double whole = report_wall_clock(account);
     char duration[DURATION_BYTES];
     if (!isfinite(whole))
         return;
@@ -267,7 +267,7 @@ static void add_time_fact(struct report *report)
     free(lost);
 }
 
-static void gather_facts(struct report *report)
+static void report_gather_facts(struct run_report *report)
 {
     const struct run_history *h = &report->history;
     add_fact(report, "verdict", memory_format("%s: %s", report->verdict.word, report->verdict.text));
@@ -301,14 +301,14 @@ static void gather_facts(struct report *report)
 
 /* -- Page -------------------------------------------------------------------------------------------------------- */
 
-static void write_verdict(FILE *file, const struct report *report)
+static void write_verdict(FILE *file, const struct run_report *report)
 {
     fprintf(file, "<p class=\"verdict %s\"><b>%s</b>: ", report->verdict.word, report->verdict.word);
     plot_write_escaped(file, report->verdict.text);
     fputs("</p>\n", file);
 }
 
-static void write_facts(FILE *file, const struct report *report)
+static void write_facts(FILE *file, const struct run_report *report)
 {
     fputs("<table class=\"facts\">\n", file);
     for (int i = 1; i < report->fact_count; i++) { /* the first fact is the verdict */
@@ -330,7 +330,7 @@ static void write_curve(FILE *file, const struct loss_curves *c, const char *tit
 }
 
 /* Writes the curves that a reader looks at first. */
-static void write_first_curves(FILE *file, const struct report *report)
+static void write_first_curves(FILE *file, const struct run_report *report)
 {
     const struct loss_curves *c = &report->curves;
     if (c->rows == 0)
@@ -343,7 +343,7 @@ static void write_first_curves(FILE *file, const struct report *report)
         fputs("<p>Dashed: a program resumed from a checkpoint.</p>\n", file);
 }
 
-static void write_other_curves(FILE *file, const struct report *report)
+static void write_other_curves(FILE *file, const struct run_report *report)
 {
     const struct loss_curves *c = &report->curves;
     const struct run_history *h = &report->history;
@@ -403,7 +403,7 @@ static void write_timers(FILE *file, const struct run_history *h)
 
 static void write_account(FILE *file, const struct time_account *account)
 {
-    const double whole = wall_clock(account);
+    const double whole = report_wall_clock(account);
     if (!isfinite(whole))
         return;
     fprintf(
@@ -442,7 +442,7 @@ static void write_notes(FILE *file, const struct run_history *h)
         return;
     fputs("<h2>What happened</h2>\n<table>\n<tr><th>when</th><th class=\"number\">step</th><th></th></tr>\n", file);
     for (int64_t i = 0; i < h->note_count; i++) {
-        char *date = date_text(h->notes[i].time), *step = thousands_text(h->notes[i].step);
+        char *date = report_date_text(h->notes[i].time), *step = thousands_text(h->notes[i].step);
         fprintf(file, "<tr><td class=\"when\">%s</td><td class=\"number\">%s</td><td>", date, step);
         plot_write_escaped(file, h->notes[i].text);
         fputs("</td></tr>\n", file);
@@ -452,7 +452,7 @@ static void write_notes(FILE *file, const struct run_history *h)
     fputs("</table>\n", file);
 }
 
-static void write_page(FILE *file, const struct report *report)
+static void report_write_page(FILE *file, const struct run_report *report)
 {
     page_begin(file, report->folder);
     write_verdict(file, report);
@@ -470,13 +470,13 @@ static void write_page(FILE *file, const struct report *report)
     page_end(file);
 }
 
-static int save_page(const struct report *report, const char *path)
+static int save_page(const struct run_report *report, const char *path)
 {
     struct atomic_file atomic;
     int code = atomic_file_open_output(&atomic, path);
     if (code != ERROR_NONE)
         return code;
-    write_page(atomic.file, report);
+    report_write_page(atomic.file, report);
     return atomic_file_close(&atomic, code);
 }
 
@@ -493,7 +493,7 @@ static void print_last_steps(const struct run_history *h)
 
 static void print_account(const struct time_account *account)
 {
-    const double whole = wall_clock(account);
+    const double whole = report_wall_clock(account);
     if (!isfinite(whole))
         return;
     printf("\nwhere the time went since the first start:\n%-24s %12s %8s\n", "", "seconds", "percent");
@@ -503,13 +503,13 @@ static void print_account(const struct time_account *account)
     }
 }
 
-static void print_text(const struct report *report)
+static void report_print_text(const struct run_report *report)
 {
     const struct run_history *h = &report->history;
     for (int i = 0; i < report->fact_count; i++)
         log_print(stdout, "%-18s %s\n", report->facts[i].name, report->facts[i].value);
     for (int64_t i = 0; i < h->note_count; i++) {
-        char *date = date_text(h->notes[i].time), *step = thousands_text(h->notes[i].step);
+        char *date = report_date_text(h->notes[i].time), *step = thousands_text(h->notes[i].step);
         log_print(stdout, "%-18s %s, step %s: %s\n", i == 0 ? "what happened" : "", date, step, h->notes[i].text);
         free(step);
         free(date);
@@ -550,7 +550,7 @@ static char *telling_keys(const struct deck *deck, const char *const keys[], int
 }
 
 /* Reads the run's deck; the log suffices without it. */
-static void read_deck(struct report *report)
+static void read_deck(struct run_report *report)
 {
     static const char *const model[] = {"model.preset", "model.family", "model.layers", "model.hidden",
                                         "model.initialise_from"},
@@ -582,17 +582,17 @@ int report_run(const char *folder, const char *out)
         free(log);
         return error_user("%s: has no log.jsonl%s; name the output.folder of a run", folder, path_seen_from(folder));
     }
-    struct report *report = memory_allocate(sizeof *report);
+    struct run_report *report = memory_allocate(sizeof *report);
     report->folder = folder;
     int code = history_read(&report->history, log);
     if (code == ERROR_NONE) {
         curves_create(&report->curves, &report->history);
         report->verdict = verdict_of(&report->history, lock_is_held(folder));
         read_deck(report);
-        gather_facts(report);
+        report_gather_facts(report);
         history_warn(&report->history, log);
         code = save_page(report, out);
-        print_text(report); /* also if the page could not be written */
+        report_print_text(report); /* also if the page could not be written */
         if (code == ERROR_NONE)
             log_print(stdout, "\nwritten: %s\n", out);
         curves_destroy(&report->curves);
