@@ -1,4 +1,4 @@
-/* What a block consists of: the ids of its norms and of attention, and its linear layers with their adapters. */
+/* The parts of a block: the ids of its norms and of attention, and its linear layers with their adapters. */
 #include "model/block_private.h"
 #include "model/sequence.h"
 
