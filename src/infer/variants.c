@@ -16,7 +16,7 @@ static const char wild_type[] = "WT";
 
 /* -- Building the list --------------------------------------------------------------------------------------------- */
 
-static int64_t add_text(struct variant_list *v, const char *text, int64_t bytes)
+static int64_t variants_add_text(struct variant_list *v, const char *text, int64_t bytes)
 {
     const int64_t at = v->text_bytes;
     if (at + bytes > v->text_capacity) {
@@ -28,7 +28,7 @@ static int64_t add_text(struct variant_list *v, const char *text, int64_t bytes)
     return at;
 }
 
-static struct sequence_variant *add_variant(struct variant_list *v, int64_t record)
+static struct sequence_variant *variants_add(struct variant_list *v, int64_t record)
 {
     if (v->count == v->capacity) {
         v->capacity = 2 * v->capacity + 64;
@@ -39,15 +39,16 @@ static struct sequence_variant *add_variant(struct variant_list *v, int64_t reco
 }
 
 /* Names the last variant. */
-static void add_name(struct variant_list *v, const char *name)
+static void variants_add_name(struct variant_list *v, const char *name)
 {
     struct sequence_variant *variant = &v->list[v->count - 1];
     variant->name_bytes = (int64_t)strlen(name);
-    variant->name = add_text(v, name, variant->name_bytes);
+    variant->name = variants_add_text(v, name, variant->name_bytes);
 }
 
 /* Adds an edit to the last variant. */
-static void add_edit(struct variant_list *v, int64_t position, int64_t removed, const char *letters, int64_t count)
+static void variants_add_edit(struct variant_list *v, int64_t position, int64_t removed, const char *letters,
+                              int64_t count)
 {
     if (v->edit_count == v->edit_capacity) {
         v->edit_capacity = 2 * v->edit_capacity + 64;
@@ -75,14 +76,14 @@ struct variant_place {
     const char *what; /* "mutation A42G" */
 };
 
-static int refuse(const struct variant_place *at, const char *why)
+static int variant_refuse(const struct variant_place *at, const char *why)
 {
     return error_user("%s:%lld: %s: %s", at->variants->path, (long long)at->line, at->what, why);
 }
 
-static int refuse_text(const struct variant_place *at, char *why)
+static int variant_refuse_text(const struct variant_place *at, char *why)
 {
-    const int code = refuse(at, why);
+    const int code = variant_refuse(at, why);
     free(why);
     return code;
 }
@@ -93,33 +94,34 @@ static bool is_letter(const struct variant_list *v, char c)
     return isalpha((unsigned char)c) && !census->unknown[(uint8_t)c];
 }
 
-static int check_letters(const struct variant_place *at, const char *letters, int64_t count)
+static int variant_check_letters(const struct variant_place *at, const char *letters, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
         if (!is_letter(at->variants, letters[i]))
-            return refuse_text(at, memory_format("'%c' is not a letter of tokenizer %s", letters[i],
-                                                 at->variants->references->census.tokenizer->name));
+            return variant_refuse_text(at, memory_format("'%c' is not a letter of tokenizer %s", letters[i],
+                                                         at->variants->references->census.tokenizer->name));
     return ERROR_NONE;
 }
 
 /* Checks that the record has these letters from `position` (from 0) on. */
-static int check_wild_type(const struct variant_place *at, int64_t record, int64_t position, const char *letters,
-                           int64_t count)
+static int variant_check_wild_type(const struct variant_place *at, int64_t record, int64_t position,
+                                   const char *letters, int64_t count)
 {
     const struct reference_list *s = at->variants->references;
     const struct reference_record *reference = &s->list[record];
     char name[TEXT_SHORT], token[TOKENIZER_TEXT];
     text_short(name, reference->name);
     if (position < 0 || position + count > reference->length)
-        return refuse_text(at, memory_format("position %lld is not in record %s of %s, which has %lld %s",
-                                             (long long)(position < 0 ? position + 1 : position + count), name, s->path,
-                                             (long long)reference->length, tokenizer_token_noun(s->census.tokenizer)));
+        return variant_refuse_text(at, memory_format("position %lld is not in record %s of %s, which has %lld %s",
+                                                     (long long)(position < 0 ? position + 1 : position + count), name,
+                                                     s->path, (long long)reference->length,
+                                                     tokenizer_token_noun(s->census.tokenizer)));
     for (int64_t i = 0; i < count; i++) {
         const uint8_t found = reference_ids(s, record)[position + i];
         if (found != s->census.id_of[(uint8_t)letters[i]])
-            return refuse_text(at, memory_format("position %lld of record %s of %s is %s, not %c",
-                                                 (long long)(position + i + 1), name, s->path,
-                                                 tokenizer_token(s->census.tokenizer, found, token), letters[i]));
+            return variant_refuse_text(
+                at, memory_format("position %lld of record %s of %s is %s, not %c", (long long)(position + i + 1), name,
+                                  s->path, tokenizer_token(s->census.tokenizer, found, token), letters[i]));
     }
     return ERROR_NONE;
 }
@@ -199,18 +201,19 @@ static int parse_mutation(struct variant_list *v, const struct variant_place *at
         errno = 0;
         const long long position = part[0] != '\0' && isdigit((unsigned char)part[1]) ? strtoll(part + 1, &end, 10) : 0;
         if (end == NULL || errno != 0 || *end == '\0' || *end == ':' || (end[1] != '\0' && end[1] != ':'))
-            return refuse(at, "must be letter, position, letter (A42G), several joined by ':' (A42G:L50P), or WT");
-        int code = check_letters(at, part, 1);
+            return variant_refuse(at,
+                                  "must be letter, position, letter (A42G), several joined by ':' (A42G:L50P), or WT");
+        int code = variant_check_letters(at, part, 1);
         if (code == ERROR_NONE)
-            code = check_letters(at, end, 1);
+            code = variant_check_letters(at, end, 1);
         if (code == ERROR_NONE)
-            code = check_wild_type(at, record, position - 1, part, 1);
+            code = variant_check_wild_type(at, record, position - 1, part, 1);
         if (code != ERROR_NONE)
             return code;
         for (int64_t i = first; i < v->edit_count; i++)
             if (v->edits[i].position == position - 1)
-                return refuse_text(at, memory_format("has two changes of position %lld", position));
-        add_edit(v, position - 1, 1, end, 1);
+                return variant_refuse_text(at, memory_format("has two changes of position %lld", position));
+        variants_add_edit(v, position - 1, 1, end, 1);
         part = end + 1;
         if (*part == '\0')
             return ERROR_NONE;
@@ -290,7 +293,7 @@ static int take_row(struct variant_list *v, const struct table_columns *columns,
         code = error_user("%s:%lld: name %s: %s does not have a record of this name", v->path, (long long)line,
                           text_short(short_name, name), v->references->path);
     if (code == ERROR_NONE) {
-        struct sequence_variant *variant = add_variant(v, record);
+        struct sequence_variant *variant = variants_add(v, record);
         if (columns->measured >= 0)
             code = read_measured(v, line, &cells[columns->measured], &variant->measured);
     }
@@ -299,7 +302,7 @@ static int take_row(struct variant_list *v, const struct table_columns *columns,
     if (code == ERROR_NONE) {
         const struct sequence_variant *variant = &v->list[v->count - 1];
         qsort(v->edits + variant->first, (size_t)variant->count, sizeof *v->edits, by_position);
-        add_name(v, mutation);
+        variants_add_name(v, mutation);
     }
     free(name);
     free(mutation);
@@ -315,7 +318,7 @@ static int64_t lines_in(const char *text, int64_t bytes)
     return lines;
 }
 
-static int read_table(struct variant_list *v, const char *content, int64_t bytes, const char *measured)
+static int variants_read_table(struct variant_list *v, const char *content, int64_t bytes, const char *measured)
 {
     enum { COLUMNS = 4096 };
     struct text_cell *cells = memory_allocate(COLUMNS * (int64_t)sizeof *cells);
@@ -340,7 +343,7 @@ static int read_table(struct variant_list *v, const char *content, int64_t bytes
             code = error_user("%s:%lld: has more than %d columns", v->path, (long long)line, COLUMNS);
         else if (!blank && columns.count == 0) {
             code = find_columns(v, cells, count, measured, &columns);
-            v->header = add_text(v, row, row_bytes);
+            v->header = variants_add_text(v, row, row_bytes);
             v->header_bytes = row_bytes;
         } else if (!blank && count != columns.count) {
             code =
@@ -348,7 +351,7 @@ static int read_table(struct variant_list *v, const char *content, int64_t bytes
         } else if (!blank) {
             code = take_row(v, &columns, cells, line);
             if (code == ERROR_NONE) {
-                v->list[v->count - 1].text = add_text(v, row, row_bytes);
+                v->list[v->count - 1].text = variants_add_text(v, row, row_bytes);
                 v->list[v->count - 1].bytes = row_bytes;
             }
         }
@@ -375,7 +378,7 @@ static void add_row(struct variant_list *v, const char *const *cells, int count)
         csv_write_cell(row, v->delimiter, cells[c]);
     }
     memory_stream_end(row);
-    add_text(v, text, (int64_t)bytes);
+    variants_add_text(v, text, (int64_t)bytes);
     free(text);
 }
 
@@ -396,34 +399,34 @@ static int take_alternative(struct variant_list *v, char *const *cells, int64_t 
         code = error_user("%s:%lld: CHROM %s: %s does not have a record of this name", v->path, (long long)line,
                           text_short(short_ref, cells[VCF_CHROM]), v->references->path);
     else if (*end != '\0' || end == cells[VCF_POS])
-        code = refuse(&at, "POS must be a number");
+        code = variant_refuse(&at, "POS must be a number");
     else if (removed == 0 || added == 0 || !isalpha((unsigned char)alt[0]))
-        code = refuse(&at, "REF and ALT must be letters; leave symbolic and missing alleles out");
+        code = variant_refuse(&at, "REF and ALT must be letters; leave symbolic and missing alleles out");
     if (code == ERROR_NONE)
-        code = check_letters(&at, ref, removed);
+        code = variant_check_letters(&at, ref, removed);
     if (code == ERROR_NONE)
-        code = check_letters(&at, alt, added);
+        code = variant_check_letters(&at, alt, added);
     if (code == ERROR_NONE)
-        code = check_wild_type(&at, record, position - 1, ref, removed);
+        code = variant_check_wild_type(&at, record, position - 1, ref, removed);
     free(what);
     if (code != ERROR_NONE)
         return code;
-    struct sequence_variant *variant = add_variant(v, record);
+    struct sequence_variant *variant = variants_add(v, record);
     variant->text = v->text_bytes;
     add_row(v, (const char *const[]){cells[VCF_CHROM], cells[VCF_POS], cells[VCF_ID], ref, alt}, VCF_COLUMNS);
     variant->bytes = v->text_bytes - variant->text;
     char *name = memory_format("%s%lld%s", ref, position, alt);
-    add_name(v, name);
+    variants_add_name(v, name);
     free(name);
     const uint8_t *id_of = v->references->census.id_of;
     for (int64_t i = 0; i < removed && removed == added; i++)
         if (id_of[(uint8_t)ref[i]] != id_of[(uint8_t)alt[i]])
-            add_edit(v, position - 1 + i, 1, alt + i, 1);
+            variants_add_edit(v, position - 1 + i, 1, alt + i, 1);
     int64_t same = 0;
     while (same < removed && same < added && id_of[(uint8_t)ref[same]] == id_of[(uint8_t)alt[same]])
         same++;
     if (removed != added)
-        add_edit(v, position - 1 + same, removed - same, alt + same, added - same);
+        variants_add_edit(v, position - 1 + same, removed - same, alt + same, added - same);
     return ERROR_NONE;
 }
 
@@ -444,12 +447,12 @@ static int take_line(struct variant_list *v, char *text, int64_t line)
     return ERROR_NONE;
 }
 
-static int read_vcf(struct variant_list *v, const char *content, int64_t bytes)
+static int variants_read_vcf(struct variant_list *v, const char *content, int64_t bytes)
 {
     static const char header[] = "chrom,pos,id,ref,alt";
     int64_t line = 1;
     int code = ERROR_NONE;
-    v->header = add_text(v, header, v->header_bytes = sizeof header - 1);
+    v->header = variants_add_text(v, header, v->header_bytes = sizeof header - 1);
     v->delimiter = ',';
     for (const char *at = content, *end = content + bytes; at < end && code == ERROR_NONE; line++) {
         const char *newline = memchr(at, '\n', (size_t)(end - at)), *stop = newline != NULL ? newline : end;
@@ -512,8 +515,8 @@ int variants_read(struct variant_list *v, const struct reference_list *reference
         else if (v->kind == VARIANTS_VCF && measured != NULL)
             code = error_user("%s: is a VCF; --measured names a column of a table", path);
         else
-            code = v->kind == VARIANTS_VCF ? read_vcf(v, content + skip, bytes - skip)
-                                           : read_table(v, content + skip, bytes - skip, measured);
+            code = v->kind == VARIANTS_VCF ? variants_read_vcf(v, content + skip, bytes - skip)
+                                           : variants_read_table(v, content + skip, bytes - skip, measured);
     }
     free(content);
     return code == ERROR_NONE && v->count == 0 ? error_user("%s: does not list a variant", path) : code;
@@ -525,7 +528,7 @@ int variants_scan(struct variant_list *v, const struct reference_list *reference
     const char *letters = references->census.tokenizer->bases ? bases : residues;
     const uint8_t *id_of = references->census.id_of;
     *v = (struct variant_list){.kind = VARIANTS_SCAN, .references = references, .first_resized = -1, .delimiter = ','};
-    v->header = add_text(v, header, v->header_bytes = sizeof header - 1);
+    v->header = variants_add_text(v, header, v->header_bytes = sizeof header - 1);
     for (int64_t r = 0; r < references->count; r++)
         for (int64_t p = 0; p < references->list[r].length; p++) {
             const uint8_t own = reference_ids(references, r)[p];
@@ -535,8 +538,8 @@ int variants_scan(struct variant_list *v, const struct reference_list *reference
             v->skipped += !standard;
             for (const char *letter = letters; *letter != '\0' && standard; letter++)
                 if (id_of[(uint8_t)*letter] != own) {
-                    add_variant(v, r);
-                    add_edit(v, p, 1, letter, 1);
+                    variants_add(v, r);
+                    variants_add_edit(v, p, 1, letter, 1);
                 }
         }
     return v->count > 0 ? ERROR_NONE
