@@ -14,7 +14,7 @@ const char *const score_method_names[SCORE_METHODS] = {"masked-marginals",  "mas
                                                        "pseudo-perplexity", "log-likelihood-ratio"};
 
 /* Returns the number of the method's column; -1: it was not requested. */
-static int column_of(const struct variant_scoring *s, enum score_method method)
+static int score_column(const struct variant_scoring *s, enum score_method method)
 {
     for (int i = 0; i < s->count; i++)
         if (s->methods[i] == method)
@@ -25,17 +25,17 @@ static int column_of(const struct variant_scoring *s, enum score_method method)
 /* -- Variants -------------------------------------------------------------------------------------------------------
  */
 
-static const struct variant_edit *edits_of(const struct variant_list *v, const struct sequence_variant *variant)
+static const struct variant_edit *variant_edits(const struct variant_list *v, const struct sequence_variant *variant)
 {
     return v->edits + variant->first;
 }
 
 /* Returns by how many letters a variant lengthens its record; negative: shortens. */
-static int64_t growth_of(const struct variant_list *v, const struct sequence_variant *variant)
+static int64_t variant_growth(const struct variant_list *v, const struct sequence_variant *variant)
 {
     int64_t growth = 0;
     for (int64_t i = 0; i < variant->count; i++)
-        growth += edits_of(v, variant)[i].count - edits_of(v, variant)[i].removed;
+        growth += variant_edits(v, variant)[i].count - variant_edits(v, variant)[i].removed;
     return growth;
 }
 
@@ -45,12 +45,12 @@ struct variant_window {
 };
 
 /* room: letters of a full window. */
-static struct variant_window window_of(const struct variant_list *v, const struct sequence_variant *variant,
-                                       int64_t room)
+static struct variant_window variant_window_of(const struct variant_list *v, const struct sequence_variant *variant,
+                                               int64_t room)
 {
-    const struct variant_edit *edits = edits_of(v, variant), *last = &edits[variant->count - 1];
+    const struct variant_edit *edits = variant_edits(v, variant), *last = &edits[variant->count - 1];
     const int64_t length = v->references->list[variant->record].length;
-    const int64_t count = MIN(length, room - MAX(growth_of(v, variant), 0));
+    const int64_t count = MIN(length, room - MAX(variant_growth(v, variant), 0));
     const int64_t end = MAX(last->position + MAX(last->removed, 1) - 1, edits[0].position);
     if (count < 1)
         return (struct variant_window){-1, 0};
@@ -59,13 +59,13 @@ static struct variant_window window_of(const struct variant_list *v, const struc
 
 /* Writes the letters first .. first + count - 1 of the record with the variant's changes, which are among them; returns
  * their number. letters: [count + growth]. */
-static int64_t apply(const struct variant_list *v, const struct sequence_variant *variant, struct variant_window window,
-                     uint8_t *letters)
+static int64_t variant_apply(const struct variant_list *v, const struct sequence_variant *variant,
+                             struct variant_window window, uint8_t *letters)
 {
     const uint8_t *record = reference_ids(v->references, variant->record);
     int64_t used = 0, at = window.first;
     for (int64_t i = 0; i < variant->count; i++) {
-        const struct variant_edit *edit = &edits_of(v, variant)[i];
+        const struct variant_edit *edit = &variant_edits(v, variant)[i];
         memcpy(letters + used, record + at, (size_t)(edit->position - at));
         used += edit->position - at;
         memcpy(letters + used, v->ids + edit->added, (size_t)edit->count);
@@ -94,12 +94,12 @@ static int refuse(const struct variant_list *v, int64_t variant, const char *why
 
 int variant_score_check(const struct variant_scoring *s, const struct variant_list *v)
 {
-    const bool whole = column_of(s, SCORE_MASKED_TOGETHER) >= 0 || column_of(s, SCORE_LOG_LIKELIHOOD_RATIO) >= 0;
+    const bool whole = score_column(s, SCORE_MASKED_TOGETHER) >= 0 || score_column(s, SCORE_LOG_LIKELIHOOD_RATIO) >= 0;
     const bool masked = score_method_masked(s->methods[0]);
     if (masked && v->first_resized >= 0)
         return refuse(v, v->first_resized, "changes the length; masked models score substitutions only");
     for (int64_t i = 0; i < v->count && whole; i++)
-        if (v->list[i].count > 0 && window_of(v, &v->list[i], site_letters(&s->tokens)).first < 0) {
+        if (v->list[i].count > 0 && variant_window_of(v, &v->list[i], site_letters(&s->tokens)).first < 0) {
             char *why = memory_format("its changes do not fit into one window of %lld tokens (--context)%s",
                                       (long long)s->tokens.context,
                                       masked ? "; masked-marginals scores each position in its own window" : "");
@@ -122,11 +122,11 @@ int64_t variant_score_items(const struct variant_scoring *s, const struct varian
     }
     /* variants share sites, of which there are at most as many as letters */
     int64_t most = s->positions || sites > references->letters ? references->letters : sites;
-    if (column_of(s, SCORE_MASKED_TOGETHER) >= 0)
+    if (score_column(s, SCORE_MASKED_TOGETHER) >= 0)
         most = MAX(most, together);
-    if (column_of(s, SCORE_PSEUDO_LOG_LIKELIHOOD) >= 0 || column_of(s, SCORE_PSEUDO_PERPLEXITY) >= 0)
+    if (score_column(s, SCORE_PSEUDO_LOG_LIKELIHOOD) >= 0 || score_column(s, SCORE_PSEUDO_PERPLEXITY) >= 0)
         most = MAX(most, pseudo);
-    return column_of(s, SCORE_LOG_LIKELIHOOD_RATIO) >= 0 ? MAX(most, ratios) : most;
+    return score_column(s, SCORE_LOG_LIKELIHOOD_RATIO) >= 0 ? MAX(most, ratios) : most;
 }
 
 /* -- Sums over single sites -----------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ static void list_sites(const struct variant_scoring *s, const struct variant_lis
             sites_add(sites, &capacity, r, p);
     for (int64_t i = 0; v != NULL && i < v->count && !all; i++)
         for (int64_t e = 0; e < v->list[i].count; e++)
-            sites_add(sites, &capacity, v->list[i].record, edits_of(v, &v->list[i])[e].position);
+            sites_add(sites, &capacity, v->list[i].record, variant_edits(v, &v->list[i])[e].position);
     sites_sort(sites);
 }
 
@@ -152,7 +152,7 @@ static double marginal(const struct variant_list *v, const struct sequence_varia
 {
     double sum = 0;
     for (int64_t e = 0; e < variant->count; e++) {
-        const struct variant_edit *edit = &edits_of(v, variant)[e];
+        const struct variant_edit *edit = &variant_edits(v, variant)[e];
         const int64_t site = sites_find(sites, variant->record, edit->position);
         const uint8_t own = reference_ids(v->references, variant->record)[edit->position];
         sum += sites_log_probability(sites, site, v->ids[edit->added]) - sites_log_probability(sites, site, own);
@@ -163,7 +163,7 @@ static double marginal(const struct variant_list *v, const struct sequence_varia
 static void put_marginals(const struct variant_scoring *s, const struct variant_list *v,
                           const struct site_logits *sites, enum score_method method, double *const *scores)
 {
-    const int column = column_of(s, method);
+    const int column = score_column(s, method);
     for (int64_t i = 0; column >= 0 && v != NULL && i < v->count; i++)
         if (method != SCORE_MASKED_TOGETHER || v->list[i].count < 2)
             scores[column][i] = marginal(v, &v->list[i], sites);
@@ -215,7 +215,7 @@ static int by_positions(const void *a, const void *b)
     if (first->count != second->count)
         return first->count < second->count ? -1 : 1;
     for (int64_t e = 0; e < first->count; e++) {
-        const int64_t p = edits_of(ordered, first)[e].position, q = edits_of(ordered, second)[e].position;
+        const int64_t p = variant_edits(ordered, first)[e].position, q = variant_edits(ordered, second)[e].position;
         if (p != q)
             return p < q ? -1 : 1;
     }
@@ -236,12 +236,12 @@ static bool together_next(void *self, struct forward_item *item)
     if (t->next == t->count)
         return false;
     const struct sequence_variant *variant = &t->v->list[t->order[t->next]];
-    const struct variant_window window = window_of(t->v, variant, site_letters(&t->s->tokens));
+    const struct variant_window window = variant_window_of(t->v, variant, site_letters(&t->s->tokens));
     const uint8_t *letters = reference_ids(t->v->references, variant->record) + window.first;
     *item = (struct forward_item){.tokens = t->tokens, .rows = t->rows, .wanted = variant->count};
     item->count = site_put(&t->s->tokens, letters, window.count, t->tokens);
     for (int64_t e = 0; e < variant->count; e++) {
-        t->rows[e] = (int32_t)(edits_of(t->v, variant)[e].position - window.first + t->s->tokens.begins);
+        t->rows[e] = (int32_t)(variant_edits(t->v, variant)[e].position - window.first + t->s->tokens.begins);
         t->tokens[t->rows[e]] = t->s->tokens.tokenizer->mask;
     }
     t->next = together_end(t, t->next);
@@ -256,7 +256,7 @@ static void together_take(void *self, const void *values, int64_t wanted)
         const struct sequence_variant *variant = &t->v->list[t->order[t->taken]];
         double sum = 0;
         for (int64_t e = 0; e < wanted; e++) {
-            const struct variant_edit *edit = &edits_of(t->v, variant)[e];
+            const struct variant_edit *edit = &variant_edits(t->v, variant)[e];
             const uint8_t own = reference_ids(t->v->references, variant->record)[edit->position];
             sum += (double)logits[e * t->vocabulary + t->v->ids[edit->added]] - logits[e * t->vocabulary + own];
         }
@@ -264,13 +264,13 @@ static void together_take(void *self, const void *values, int64_t wanted)
     }
 }
 
-static int score_together(struct forward_pass *f, const struct variant_scoring *s, const struct variant_list *v,
-                          double *const *scores)
+static int variant_score_together(struct forward_pass *f, const struct variant_scoring *s, const struct variant_list *v,
+                                  double *const *scores)
 {
     struct together_source t = {.s = s, .v = v, .vocabulary = f->inference->setup.model.vocabulary};
     int64_t items = 0;
     if (f->inference->world->rank == 0) {
-        t.scores = scores[column_of(s, SCORE_MASKED_TOGETHER)];
+        t.scores = scores[score_column(s, SCORE_MASKED_TOGETHER)];
         t.order = memory_allocate(v->count * (int64_t)sizeof *t.order);
         for (int64_t i = 0; i < v->count; i++)
             if (v->list[i].count > 1)
@@ -315,7 +315,7 @@ static bool pseudo_next(void *self, struct forward_item *item)
         return false;
     const int64_t length = length_of(p->v, p->variant), room = site_letters(&p->s->tokens);
     if (p->position == 0)
-        apply(p->v, &p->v->list[p->variant], (struct variant_window){0, length}, p->letters);
+        variant_apply(p->v, &p->v->list[p->variant], (struct variant_window){0, length}, p->letters);
     const int64_t window = site_window(length, room, p->position, p->position);
     p->row = (int32_t)(p->position - window + p->s->tokens.begins);
     p->target = p->letters[p->position];
@@ -340,8 +340,8 @@ static void pseudo_take(void *self, const void *values, int64_t wanted)
     }
 }
 
-static int score_pseudo(struct forward_pass *f, const struct variant_scoring *s, const struct variant_list *v,
-                        double *const *scores)
+static int variant_score_pseudo(struct forward_pass *f, const struct variant_scoring *s, const struct variant_list *v,
+                                double *const *scores)
 {
     struct pseudo_source p = {.s = s, .v = v};
     const bool reads = f->inference->world->rank == 0;
@@ -354,8 +354,8 @@ static int score_pseudo(struct forward_pass *f, const struct variant_scoring *s,
             items += length_of(v, i);
     }
     int code = forward_run(f, FORWARD_TARGETS, &(struct forward_source){&p, pseudo_next, pseudo_take, items});
-    const int likelihood = column_of(s, SCORE_PSEUDO_LOG_LIKELIHOOD),
-              perplexity = column_of(s, SCORE_PSEUDO_PERPLEXITY);
+    const int likelihood = score_column(s, SCORE_PSEUDO_LOG_LIKELIHOOD),
+              perplexity = score_column(s, SCORE_PSEUDO_PERPLEXITY);
     for (int64_t i = 0; reads && code == ERROR_NONE && i < v->count; i++) {
         if (likelihood >= 0)
             scores[likelihood][i] = p.sums[i];
@@ -420,7 +420,7 @@ static int64_t make_tokens(struct ratio_source *r, int64_t variant, bool changed
     struct sequence_variant of = r->v->list[variant];
     if (!changed)
         of.count = 0;
-    const int64_t count = apply(r->v, &of, r->windows[variant], r->letters);
+    const int64_t count = variant_apply(r->v, &of, r->windows[variant], r->letters);
     const int64_t put = site_put(&r->s->tokens, r->letters, count, tokens);
     if (strand == 1)
         strand_reverse(tokens + r->s->tokens.begins, count);
@@ -482,7 +482,7 @@ static void ratio_take(void *self, const void *values, int64_t wanted)
         for (int64_t t = wanted; t > 0; t--)
             after[t] = after[t + 1] + logs[t - 1];
     } else {
-        const int64_t first = r->after_count + growth_of(r->v, &r->v->list[variant]) - wanted;
+        const int64_t first = r->after_count + variant_growth(r->v, &r->v->list[variant]) - wanted;
         double sum = 0;
         for (int64_t t = wanted - 1; t >= 0; t--)
             sum += logs[t];
@@ -499,7 +499,7 @@ static void ratio_create(struct ratio_source *r)
     r->order = memory_allocate(v->count * (int64_t)sizeof *r->order);
     for (int64_t i = 0; i < v->count; i++)
         if (v->list[i].count > 0) {
-            r->windows[i] = window_of(v, &v->list[i], site_letters(&r->s->tokens));
+            r->windows[i] = variant_window_of(v, &v->list[i], site_letters(&r->s->tokens));
             r->order[r->count++] = i;
         }
     ordered_ratios = r;
@@ -528,12 +528,12 @@ static void ratio_destroy(struct ratio_source *r)
     }
 }
 
-static int score_ratios(struct forward_pass *f, const struct variant_scoring *s, const struct variant_list *v,
-                        double *const *scores)
+static int variant_score_ratios(struct forward_pass *f, const struct variant_scoring *s, const struct variant_list *v,
+                                double *const *scores)
 {
     struct ratio_source r = {.s = s, .v = v, .strands = s->both_strands ? 2 : 1};
     if (f->inference->world->rank == 0) {
-        r.scores = scores[column_of(s, SCORE_LOG_LIKELIHOOD_RATIO)];
+        r.scores = scores[score_column(s, SCORE_LOG_LIKELIHOOD_RATIO)];
         ratio_create(&r);
     }
     int code = forward_run(f, FORWARD_TARGETS, &(struct forward_source){&r, ratio_next, ratio_take, ratio_items(&r)});
@@ -559,10 +559,10 @@ int variant_score(struct forward_pass *f, const struct variant_scoring *s, const
     int code = ERROR_NONE;
     for (int i = 0; i < s->count && scores_variants && code == ERROR_NONE; i++)
         if (s->methods[i] == SCORE_MASKED_TOGETHER)
-            code = score_together(f, s, v, scores);
-    const bool needed[] = {[SITE_MASKED] = scores_variants && (column_of(s, SCORE_MASKED_MARGINALS) >= 0 ||
-                                                               column_of(s, SCORE_MASKED_TOGETHER) >= 0),
-                           [SITE_VISIBLE] = scores_variants && column_of(s, SCORE_WT_MARGINALS) >= 0,
+            code = variant_score_together(f, s, v, scores);
+    const bool needed[] = {[SITE_MASKED] = scores_variants && (score_column(s, SCORE_MASKED_MARGINALS) >= 0 ||
+                                                               score_column(s, SCORE_MASKED_TOGETHER) >= 0),
+                           [SITE_VISIBLE] = scores_variants && score_column(s, SCORE_WT_MARGINALS) >= 0,
                            [SITE_CAUSAL] = false};
     for (int kind = SITE_MASKED; kind <= SITE_CAUSAL && code == ERROR_NONE; kind++) {
         const bool keeps = s->positions && kind == (int)kept;
@@ -570,9 +570,9 @@ int variant_score(struct forward_pass *f, const struct variant_scoring *s, const
             code = score_sites(f, s, v, (enum site_kind)kind, keeps, scores, sites);
     }
     if (code == ERROR_NONE && scores_variants &&
-        (column_of(s, SCORE_PSEUDO_LOG_LIKELIHOOD) >= 0 || column_of(s, SCORE_PSEUDO_PERPLEXITY) >= 0))
-        code = score_pseudo(f, s, v, scores);
-    if (code == ERROR_NONE && scores_variants && column_of(s, SCORE_LOG_LIKELIHOOD_RATIO) >= 0)
-        code = score_ratios(f, s, v, scores);
+        (score_column(s, SCORE_PSEUDO_LOG_LIKELIHOOD) >= 0 || score_column(s, SCORE_PSEUDO_PERPLEXITY) >= 0))
+        code = variant_score_pseudo(f, s, v, scores);
+    if (code == ERROR_NONE && scores_variants && score_column(s, SCORE_LOG_LIKELIHOOD_RATIO) >= 0)
+        code = variant_score_ratios(f, s, v, scores);
     return code;
 }
