@@ -40,7 +40,7 @@ struct embed_round {
     char **names;     /* [teams * most_records] as lengths; rank 0 */
 };
 
-struct embedder {
+struct embed_command {
     const struct embed_settings *settings;
     struct inference *inference;
     struct comm *world;
@@ -66,14 +66,14 @@ struct embedder {
 };
 
 /* Returns whether a record has one row. */
-static bool pools(const struct embedder *e)
+static bool embed_pools(const struct embed_command *e)
 {
     return e->choices.pool != EMBEDDINGS_NONE;
 }
 
 /* -- Before computing --------------------------------------------------------------------------------------------- */
 
-static int check_settings(struct embedder *e)
+static int check_settings(struct embed_command *e)
 {
     const struct embed_settings *s = e->settings;
     const int64_t most = s->max_length;
@@ -94,13 +94,13 @@ static int check_settings(struct embedder *e)
 }
 
 /* Checks and opens an output. Rank 0. */
-static int open_output(const struct embedder *e, struct atomic_file *output, const char *path)
+static int open_output(const struct embed_command *e, struct atomic_file *output, const char *path)
 {
     int code = output_check(path, e->settings->replace ? DISK_REPLACE : 0, e->settings->input, e->inference->path);
     return code == ERROR_NONE ? output_open(output, path) : code;
 }
 
-static int open_outputs(struct embedder *e)
+static int open_outputs(struct embed_command *e)
 {
     const char *path = e->settings->output, *ending = strrchr(path, '.');
     int code = open_output(e, &e->output, path);
@@ -113,7 +113,7 @@ static int open_outputs(struct embedder *e)
 }
 
 /* Rank 0. */
-static int read_input(struct embedder *e)
+static int read_input(struct embed_command *e)
 {
     const struct embed_settings *s = e->settings;
     const struct sequences_settings settings = {.path = s->input,
@@ -139,7 +139,7 @@ static int read_input(struct embedder *e)
     return code;
 }
 
-static int check_available(const struct embedder *e, int64_t need, int64_t available, const char *where)
+static int check_available(const struct embed_command *e, int64_t need, int64_t available, const char *where)
 {
     char needs[BYTES_TEXT], has[BYTES_TEXT];
     if (need <= available)
@@ -152,7 +152,7 @@ static int check_available(const struct embedder *e, int64_t need, int64_t avail
 
 /* Checks the memory before any rank of the node allocates. The engine is in the device's own memory, if there is one;
  * the vectors are in host memory. */
-static int check_memory(const struct embedder *e)
+static int check_memory(const struct embed_command *e)
 {
     struct executor *executor = e->inference->executor;
     const bool apart = executor->device != NULL;
@@ -171,7 +171,7 @@ static int check_memory(const struct embedder *e)
     return code;
 }
 
-static int create_file(struct embedder *e)
+static int create_file(struct embed_command *e)
 {
     const struct inference *inference = e->inference;
     const struct record_sequences *s = &e->sequences;
@@ -191,7 +191,7 @@ static int create_file(struct embedder *e)
                                                  .layer_count = e->choices.layer_count,
                                                  .records = records,
                                                  .name_bytes = s->name_bytes > 0 ? s->name_bytes : 1,
-                                                 .rows = pools(e) ? records : s->tokens,
+                                                 .rows = embed_pools(e) ? records : s->tokens,
                                                  .contacts = e->settings->contacts ? s->pairs : 0,
                                                  .begin_tokens = e->begin,
                                                  .end_tokens = e->end,
@@ -201,7 +201,7 @@ static int create_file(struct embedder *e)
     return code == ERROR_NONE ? spool_next(s->spool, &e->waiting, &e->more) : code;
 }
 
-static int close_file(struct embedder *e)
+static int close_file(struct embed_command *e)
 {
     int code = embeddings_close(e->file, ERROR_NONE);
     e->file = NULL;
@@ -211,7 +211,7 @@ static int close_file(struct embedder *e)
 /* -- A round ------------------------------------------------------------------------------------------------------ */
 
 /* Returns the tokens of a batch for records of this length. */
-static int64_t batch_size(const struct embedder *e, int64_t length)
+static int64_t embed_batch_size(const struct embed_command *e, int64_t length)
 {
     int64_t size = e->short_tokens;
     while (size < e->strands * length)
@@ -220,13 +220,13 @@ static int64_t batch_size(const struct embedder *e, int64_t length)
 }
 
 /* Appends whole records to a batch until the next one does not fit, or belongs in a batch of another size. */
-static int fill_batch(struct embedder *e, int rank, int32_t *tokens, int64_t *used)
+static int fill_batch(struct embed_command *e, int rank, int32_t *tokens, int64_t *used)
 {
-    const int64_t size = e->more ? batch_size(e, e->waiting.length) : 0;
+    const int64_t size = e->more ? embed_batch_size(e, e->waiting.length) : 0;
     int64_t count = 0, left = size;
     int code = ERROR_NONE;
     while (code == ERROR_NONE && e->more && e->strands * e->waiting.length <= left && count < e->most_records &&
-           batch_size(e, e->waiting.length) == size) {
+           embed_batch_size(e, e->waiting.length) == size) {
         int64_t at = rank * e->most_records + count++;
         e->round.lengths[at] = e->waiting.length;
         e->round.names[at] = memory_string(e->waiting.name);
@@ -240,7 +240,7 @@ static int fill_batch(struct embedder *e, int rank, int32_t *tokens, int64_t *us
     return code;
 }
 
-static int share_round(struct embedder *e)
+static int share_round(struct embed_command *e)
 {
     const int teams = e->inference->teams;
     struct embed_round *round = &e->round;
@@ -258,23 +258,23 @@ static int share_round(struct embedder *e)
     return ERROR_NONE;
 }
 
-static const int64_t *lengths_of(const struct embedder *e, int rank)
+static const int64_t *embed_lengths(const struct embed_command *e, int rank)
 {
     return e->round.lengths + rank * e->most_records;
 }
 
-static int64_t tokens_of(const struct embedder *e, int rank)
+static int64_t embed_tokens(const struct embed_command *e, int rank)
 {
     int64_t sum = 0;
     for (int64_t i = 0; i < e->round.counts[rank]; i++)
-        sum += lengths_of(e, rank)[i];
+        sum += embed_lengths(e, rank)[i];
     return sum;
 }
 
 /* Returns the number of rows of /vectors that a batch makes. */
-static int64_t rows_of(const struct embedder *e, int rank)
+static int64_t embed_rows(const struct embed_command *e, int rank)
 {
-    return pools(e) ? e->round.counts[rank] : tokens_of(e, rank);
+    return embed_pools(e) ? e->round.counts[rank] : embed_tokens(e, rank);
 }
 
 /* Columns of the states that are pooled at once, and the least number for a thread: a cache line. */
@@ -282,7 +282,7 @@ enum { POOLED_COLUMNS = 256, LEAST_COLUMNS = 16, FEW_NUMBERS = 1 << 13 };
 
 /* Writes the mean of one token of each strand, or of all its residues, of `columns` columns of the states. row may
  * overlap the states: it begins at or before them. */
-CPU_CLONES static void pool_record(const struct embedder *e, const float *states, int64_t tokens, float *row,
+CPU_CLONES static void pool_record(const struct embed_command *e, const float *states, int64_t tokens, float *row,
                                    int64_t columns)
 {
     double sum[POOLED_COLUMNS] = {0};
@@ -299,7 +299,7 @@ CPU_CLONES static void pool_record(const struct embedder *e, const float *states
 
 /* Pool "none" of both strands: writes the mean of each token's state and that of its complement in the other strand to
  * rows [tokens], which begin at or before the states. */
-CPU_CLONES static void join_strands(const struct embedder *e, const float *states, int64_t tokens, float *rows,
+CPU_CLONES static void join_strands(const struct embed_command *e, const float *states, int64_t tokens, float *rows,
                                     int64_t columns)
 {
     const int64_t width = e->width, last = tokens - 1 - e->end;
@@ -312,30 +312,30 @@ CPU_CLONES static void join_strands(const struct embedder *e, const float *state
 }
 
 /* Pools all records of this team's batch in the columns first .. first + columns - 1, which do not depend on others. */
-static void pool_columns(const struct embedder *e, int64_t first, int64_t columns)
+static void pool_columns(const struct embed_command *e, int64_t first, int64_t columns)
 {
     const int own = e->inference->team;
     const float *states = e->vectors + first;
     float *row = e->vectors + first;
     for (int64_t i = 0; i < e->round.counts[own]; i++) {
-        const int64_t length = lengths_of(e, own)[i];
-        if (pools(e))
+        const int64_t length = embed_lengths(e, own)[i];
+        if (embed_pools(e))
             pool_record(e, states, length, row, columns);
         else
             join_strands(e, states, length, row, columns);
         states += e->strands * length * e->width;
-        row += (pools(e) ? 1 : length) * e->width;
+        row += (embed_pools(e) ? 1 : length) * e->width;
     }
 }
 
 /* Returns the threads for this team's batch. */
-static int threads_for(const struct embedder *e, int64_t tokens)
+static int threads_for(const struct embed_command *e, int64_t tokens)
 {
     return tokens * e->width > FEW_NUMBERS ? e->inference->threads : 1;
 }
 
 /* Each thread pools some columns of all records, so the order of a column's sum does not depend on their number. */
-static void pool_batch(const struct embedder *e, int64_t tokens)
+static void embed_pool_batch(const struct embed_command *e, int64_t tokens)
 {
     const int64_t lines = (e->width + LEAST_COLUMNS - 1) / LEAST_COLUMNS, parts = MIN(threads_for(e, tokens), lines);
 #pragma omp parallel for num_threads((int)parts) schedule(static)
@@ -354,7 +354,7 @@ CPU_CLONES static bool all_finite(const float *values, int64_t count)
     return finite != 0;
 }
 
-static bool is_finite_batch(const struct embedder *e, int64_t tokens)
+static bool embed_is_finite(const struct embed_command *e, int64_t tokens)
 {
     int finite = 1;
 #pragma omp parallel for num_threads(threads_for(e, tokens)) schedule(static) reduction(& : finite)
@@ -364,7 +364,7 @@ static bool is_finite_batch(const struct embedder *e, int64_t tokens)
 }
 
 /* Divides each layer's part of a row by its L2 norm. */
-static void normalize_row(const struct embedder *e, float *row)
+static void normalize_row(const struct embed_command *e, float *row)
 {
     const int64_t hidden = e->inference->setup.model.hidden;
     for (float *part = row; part < row + e->width; part += hidden) {
@@ -376,7 +376,7 @@ static void normalize_row(const struct embedder *e, float *row)
     }
 }
 
-static void normalize_rows(const struct embedder *e, int64_t rows)
+static void embed_normalize_rows(const struct embed_command *e, int64_t rows)
 {
 #pragma omp parallel for num_threads(threads_for(e, rows)) schedule(static)
     for (int64_t r = 0; r < rows; r++)
@@ -384,17 +384,17 @@ static void normalize_rows(const struct embedder *e, int64_t rows)
 }
 
 /* Makes this team's batch, with padding to its size. */
-static void fill_own(struct embedder *e)
+static void fill_own(struct embed_command *e)
 {
     const int own = e->inference->team;
     const int32_t pad = tokenizer_padding(e->inference->tokenizer);
-    const int64_t size = e->round.counts[own] > 0 ? batch_size(e, lengths_of(e, own)[0]) : 1;
+    const int64_t size = e->round.counts[own] > 0 ? embed_batch_size(e, embed_lengths(e, own)[0]) : 1;
     const int32_t *from = e->round.tokens;
     for (int r = 0; r < own; r++)
-        from += tokens_of(e, r);
+        from += embed_tokens(e, r);
     batch_restart(&e->batch);
     for (int64_t i = 0; i < e->round.counts[own]; i++) {
-        const int64_t length = lengths_of(e, own)[i];
+        const int64_t length = embed_lengths(e, own)[i];
         for (int64_t t = 0; t < length; t++)
             e->tokens[t] = from[t];
         for (int64_t strand = 0; strand < e->strands; strand++) {
@@ -411,7 +411,7 @@ static void fill_own(struct embedder *e)
     batch_pad(&e->batch, pad, size);
 }
 
-static int compute(struct embedder *e)
+static int compute(struct embed_command *e)
 {
     const int own = e->inference->team;
     if (e->round.counts[own] == 0 && !e->inference->shares)
@@ -420,30 +420,30 @@ static int compute(struct embedder *e)
     struct engine_states wanted = {
         .layers = e->choices.layers, .count = e->choices.layer_count, .vectors = e->vectors, .self = &e->maps};
     if (e->settings->contacts) {
-        contacts_begin(&e->maps, lengths_of(e, own), e->round.counts[own]);
+        contacts_begin(&e->maps, embed_lengths(e, own), e->round.counts[own]);
         wanted.attended = contacts_add_layer;
     }
     engine_embed(&e->inference->engine, &e->batch, &wanted);
     if (!e->inference->has_results)
         return ERROR_NONE;
-    const int64_t tokens = e->strands * tokens_of(e, own), rows = rows_of(e, own);
-    if (!is_finite_batch(e, tokens))
+    const int64_t tokens = e->strands * embed_tokens(e, own), rows = embed_rows(e, own);
+    if (!embed_is_finite(e, tokens))
         return inference_diverged(e->inference->path);
-    if (pools(e) || e->strands == 2)
-        pool_batch(e, tokens);
+    if (embed_pools(e) || e->strands == 2)
+        embed_pool_batch(e, tokens);
     if (e->settings->normalize)
-        normalize_rows(e, rows);
+        embed_normalize_rows(e, rows);
     return ERROR_NONE;
 }
 
 /* Rank 0. */
-static int write_records(struct embedder *e, int rank)
+static int write_records(struct embed_command *e, int rank)
 {
     const int64_t count = e->round.counts[rank];
     char **names = e->round.names + rank * e->most_records;
     int64_t *residues = memory_allocate((int64_t)sizeof *residues * count);
     for (int64_t i = 0; i < count; i++)
-        residues[i] = lengths_of(e, rank)[i] - e->begin - e->end;
+        residues[i] = embed_lengths(e, rank)[i] - e->begin - e->end;
     int code = embeddings_put_records(e->file, names, residues, count);
     memory_free(residues);
     for (int64_t i = 0; i < count; i++) {
@@ -454,12 +454,12 @@ static int write_records(struct embedder *e, int rank)
 }
 
 /* Rank 0 receives and writes the contacts of a batch, which first_rank has. */
-static int write_contacts(struct embedder *e, int team, int first_rank, int code)
+static int write_contacts(struct embed_command *e, int team, int first_rank, int code)
 {
     const int64_t at_once = SENT_BYTES / (int64_t)sizeof *e->sent;
     int64_t contacts = 0;
     for (int64_t i = 0; i < e->round.counts[team]; i++)
-        contacts += contacts_of(lengths_of(e, team)[i]);
+        contacts += contacts_of(embed_lengths(e, team)[i]);
     for (int64_t first = 0; first < contacts; first += at_once) {
         const int64_t count = MIN(contacts - first, at_once);
         if (e->world->rank == first_rank)
@@ -472,14 +472,14 @@ static int write_contacts(struct embedder *e, int team, int first_rank, int code
 }
 
 /* Rank 0 receives and writes the vectors batch by batch. */
-static int write_round(struct embedder *e)
+static int write_round(struct embed_command *e)
 {
     const int64_t row_bytes = e->width * (int64_t)sizeof *e->vectors;
     const int64_t rows_at_once = MAX(SENT_BYTES / row_bytes, 1);
     int code = ERROR_NONE;
     for (int r = 0; r < e->inference->teams; r++) {
         const int first_rank = r * (e->world->size / e->inference->teams);
-        const int64_t rows = rows_of(e, r);
+        const int64_t rows = embed_rows(e, r);
         for (int64_t first = 0; first < rows; first += rows_at_once) {
             int64_t count = MIN(rows - first, rows_at_once);
             if (e->world->rank == first_rank)
@@ -496,7 +496,7 @@ static int write_round(struct embedder *e)
     return code;
 }
 
-static int run_round(struct embedder *e, bool *more)
+static int run_round(struct embed_command *e, bool *more)
 {
     int code = share_round(e);
     *more = code == ERROR_NONE && e->round.counts[0] > 0;
@@ -506,7 +506,7 @@ static int run_round(struct embedder *e, bool *more)
     return code == ERROR_NONE ? comm_agree(e->world, write_round(e)) : code;
 }
 
-static int run_rounds(struct embedder *e)
+static int embed_rounds(struct embed_command *e)
 {
     struct progress_line progress;
     int code = ERROR_NONE;
@@ -514,7 +514,7 @@ static int run_rounds(struct embedder *e)
     for (bool more = true; more && code == ERROR_NONE;) {
         code = run_round(e, &more);
         for (int r = 0; r < e->inference->teams && more; r++)
-            progress_add(&progress, (double)tokens_of(e, r));
+            progress_add(&progress, (double)embed_tokens(e, r));
     }
     progress_end(&progress);
     return code;
@@ -522,7 +522,7 @@ static int run_rounds(struct embedder *e)
 
 /* -- The whole command -------------------------------------------------------------------------------------------- */
 
-static void allocate(struct embedder *e)
+static void allocate(struct embed_command *e)
 {
     const int64_t teams = e->inference->teams, row_bytes = e->width * (int64_t)sizeof *e->vectors;
     batch_create(&e->batch, 1, e->batch_tokens, e->strands * e->most_records);
@@ -535,7 +535,7 @@ static void allocate(struct embedder *e)
     e->sent = memory_allocate(MAX(row_bytes, SENT_BYTES));
 }
 
-static void release(struct embedder *e)
+static void release(struct embed_command *e)
 {
     batch_destroy(&e->batch);
     for (int64_t i = 0; e->round.names != NULL && i < e->inference->teams * e->most_records; i++)
@@ -553,7 +553,7 @@ static void release(struct embedder *e)
     sequences_destroy(&e->sequences);
 }
 
-static void report_input(const struct embedder *e)
+static void report_input(const struct embed_command *e)
 {
     const struct record_sequences *s = &e->sequences;
     const char *unit = tokenizer_token_noun(e->inference->tokenizer);
@@ -570,7 +570,7 @@ static void report_input(const struct embedder *e)
                  (long long)e->inference->context);
 }
 
-static void report(const struct embedder *e, double seconds)
+static void report(const struct embed_command *e, double seconds)
 {
     const struct record_sequences *s = &e->sequences;
     const int64_t records = spool_records(s->spool);
@@ -590,16 +590,16 @@ static void report(const struct embedder *e, double seconds)
         log_info("%s: names, lengths and rows of the records", e->table_path);
 }
 
-static void choose_batch(struct embedder *e)
+static void choose_batch(struct embed_command *e)
 {
     e->longest = e->sequences.longest;
     comm_broadcast(e->world, &e->longest, sizeof e->longest, 0);
     e->short_tokens = e->inference->executor->device != NULL ? DEVICE_TOKENS : HOST_TOKENS;
-    e->batch_tokens = batch_size(e, e->longest);
+    e->batch_tokens = embed_batch_size(e, e->longest);
     e->most_records = 1 + e->short_tokens / TOKENS_PER_RECORD;
 }
 
-static int prepare(struct embedder *e)
+static int prepare(struct embed_command *e)
 {
     const bool reads = e->world->rank == 0;
     int code = comm_agree(e->world, check_settings(e));
@@ -627,7 +627,7 @@ static int prepare(struct embedder *e)
     return code;
 }
 
-static int embed(struct embedder *e)
+static int embed(struct embed_command *e)
 {
     const struct tokenizer *tokenizer = e->inference->tokenizer;
     e->strands = e->settings->both_strands ? 2 : 1;
@@ -637,7 +637,7 @@ static int embed(struct embedder *e)
     if (code == ERROR_NONE) {
         double start = clock_seconds();
         allocate(e);
-        code = run_rounds(e);
+        code = embed_rounds(e);
         if (code == ERROR_NONE)
             code = comm_agree(e->world, close_file(e));
         if (code == ERROR_NONE && e->world->rank == 0)
@@ -653,8 +653,8 @@ static int embed(struct embedder *e)
 int embed_run(struct comm *world, const struct embed_settings *settings, device_make *make_executor)
 {
     struct inference *inference = memory_allocate(sizeof *inference);
-    struct embedder *e = memory_allocate(sizeof *e);
-    *e = (struct embedder){.settings = settings, .inference = inference, .world = world};
+    struct embed_command *e = memory_allocate(sizeof *e);
+    *e = (struct embed_command){.settings = settings, .inference = inference, .world = world};
     int code = inference_open(inference, world, settings->checkpoint, make_executor);
     if (code == ERROR_NONE)
         code = embed(e);
