@@ -20,7 +20,16 @@ static inline void batches_make(void)
         toy_batch(&batches[m], 2, 48, (uint64_t)m);
 }
 
-/* A few steps; the state after them. */
+/* Returns the default options of a toy whose layers have this recipe. */
+static inline struct toy_options options_of(struct executor *executor, enum toy_kind kind, int recipe)
+{
+    struct toy_options options = toy_options(executor);
+    options.settings = toy_settings(kind);
+    options.settings.precision = toy_precision(recipe);
+    return options;
+}
+
+/* Takes a few steps, and returns the state after them. */
 static inline char *run_steps(struct toy *toy, int slots, bool split, int64_t *bytes)
 {
     struct schedule schedule = schedule_create(MICRO_BATCHES, slots, split);

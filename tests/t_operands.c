@@ -72,9 +72,7 @@ static bool has_gradient(const struct toy *toy, struct unit *unit, const struct 
 /* An operand that its op quantizes has no value from which a bias's gradient could be summed later. */
 static void test_gradients(struct executor *cpu, enum toy_kind kind, int recipe)
 {
-    struct toy_options options = toy_options(cpu);
-    options.settings = toy_settings(kind);
-    options.settings.precision = toy_precision(recipe);
+    struct toy_options options = options_of(cpu, kind, recipe);
     options.compute = DTYPE_BF16;
     struct toy toy;
     toy_create(&toy, &options);

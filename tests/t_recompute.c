@@ -51,9 +51,7 @@ static void test_policies(struct executor *executor, enum toy_kind kind)
 /* Each policy in each of the three layers, beside others. */
 static void test_keep_table(struct executor *executor, enum toy_kind kind, int recipe)
 {
-    struct toy_options options = toy_options(executor);
-    options.settings = toy_settings(kind);
-    options.settings.precision = toy_precision(recipe);
+    struct toy_options options = options_of(executor, kind, recipe);
     int64_t all_bytes, bytes;
     char *all = plain_state(executor, options, &all_bytes);
     for (int policy = DECK_RECOMPUTE_NONE; policy <= DECK_RECOMPUTE_FULL; policy++) {
@@ -83,9 +81,7 @@ static void test_keep_table(struct executor *executor, enum toy_kind kind, int r
 static void test_offload(struct executor *executor, enum toy_kind kind, int recipe)
 {
     static const struct layer_list lists[] = {{1, {{0, 0}}}, {1, {{3, 3}}}, {2, {{0, 0}, {2, 3}}}, {1, {{0, 3}}}};
-    struct toy_options options = toy_options(executor);
-    options.settings = toy_settings(kind);
-    options.settings.precision = toy_precision(recipe);
+    struct toy_options options = options_of(executor, kind, recipe);
     options.settings.layers = 4;
     int64_t plain_bytes, bytes;
     char *plain = plain_state(executor, options, &plain_bytes);

@@ -42,9 +42,7 @@ static void test_record(struct executor *executor, enum toy_kind kind, int recip
 {
     struct group twin = {.name = "data", .size = 2, .class = &twin_class};
     struct executor *record = record_executor_create(executor);
-    struct toy_options options = toy_options(record);
-    options.settings = toy_settings(kind);
-    options.settings.precision = toy_precision(recipe);
+    struct toy_options options = options_of(record, kind, recipe);
     options.group = &twin;
     options.slots = 2;
     options.recompute = DECK_RECOMPUTE_NORMS;

@@ -179,9 +179,7 @@ static const struct store_class nan_class = {.begin = nan_begin,
 
 static void test_store(struct executor *executor, enum toy_kind kind, enum dtype compute, int recipe)
 {
-    struct toy_options options = toy_options(executor);
-    options.settings = toy_settings(kind);
-    options.settings.precision = toy_precision(recipe);
+    struct toy_options options = options_of(executor, kind, recipe);
     options.compute = compute;
     int64_t plain_bytes, bytes;
     char *plain = plain_state(executor, options, &plain_bytes);
@@ -221,9 +219,7 @@ static void test_store(struct executor *executor, enum toy_kind kind, enum dtype
 
 static void test_schedules(struct executor *executor, enum toy_kind kind, enum deck_recompute recompute, int recipe)
 {
-    struct toy_options options = toy_options(executor);
-    options.settings = toy_settings(kind);
-    options.settings.precision = toy_precision(recipe);
+    struct toy_options options = options_of(executor, kind, recipe);
     options.recompute = recompute;
     int64_t plain_bytes, bytes;
     char *plain = plain_state(executor, options, &plain_bytes);
