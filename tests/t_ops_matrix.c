@@ -8,14 +8,12 @@
 
 enum addend { ADDEND_NONE, ADDEND_SEPARATE, ADDEND_IN_PLACE, ADDEND_ACCUMULATE, ADDEND_COUNT };
 
-static void test_gemm_case(const int64_t *mnk, enum dtype in, enum dtype out, int transposes, enum addend addend,
-                           bool strided)
+/* Draws the operands of a product. transposes: of a (1) and b (2). */
+static struct gemm_args random_gemm(struct trial *trial, const int64_t *mnk, enum dtype in, enum dtype out,
+                                    int transposes, enum addend addend, bool strided)
 {
-    bool ta = transposes & 1, tb = transposes & 2;
-    int64_t m = mnk[0], n = mnk[1], k = mnk[2];
-    struct trial *trial =
-        trial_create("m %d n %d k %d, a %s%s b %s%s, addend %d%s", (int)m, (int)n, (int)k, dtype_name(in),
-                     ta ? "'" : "", dtype_name(in), tb ? "'" : "", (int)addend, strided ? ", strided" : "");
+    const bool ta = transposes & 1, tb = transposes & 2;
+    const int64_t m = mnk[0], n = mnk[1], k = mnk[2];
     struct gemm_args args = {.transpose_a = ta, .transpose_b = tb, .accumulate = addend == ADDEND_ACCUMULATE};
     args.a = trial_matrix(trial, in, ta ? k : m, ta ? m : k, strided, 1.0);
     args.b = trial_matrix(trial, in, tb ? n : k, tb ? k : n, strided, 1.0);
@@ -24,6 +22,18 @@ static void test_gemm_case(const int64_t *mnk, enum dtype in, enum dtype out, in
         args.c = trial_matrix(trial, out, m, n, strided, 1.0);
     if (addend == ADDEND_IN_PLACE)
         args.c = args.d;
+    return args;
+}
+
+static void test_gemm_case(const int64_t *mnk, enum dtype in, enum dtype out, int transposes, enum addend addend,
+                           bool strided)
+{
+    bool ta = transposes & 1, tb = transposes & 2;
+    int64_t m = mnk[0], n = mnk[1], k = mnk[2];
+    struct trial *trial =
+        trial_create("m %d n %d k %d, a %s%s b %s%s, addend %d%s", (int)m, (int)n, (int)k, dtype_name(in),
+                     ta ? "'" : "", dtype_name(in), tb ? "'" : "", (int)addend, strided ? ", strided" : "");
+    struct gemm_args args = random_gemm(trial, mnk, in, out, transposes, addend, strided);
     check_op(trial, OP_GEMM, &args);
 }
 
@@ -45,19 +55,12 @@ static void test_gemm(void)
 static void test_gemm_bias_case(const int64_t *mnk, enum dtype in, enum dtype out, int transposes, enum addend addend,
                                 bool bias, bool sum)
 {
-    bool ta = transposes & 1, tb = transposes & 2, strided = (transposes + (int)addend) % 2;
+    bool strided = (transposes + (int)addend) % 2;
     int64_t m = mnk[0], n = mnk[1], k = mnk[2];
     struct trial *trial =
         trial_create("m %d n %d k %d, %s to %s, transposes %d, addend %d, bias %d, sum %d", (int)m, (int)n, (int)k,
                      dtype_name(in), dtype_name(out), transposes, (int)addend, bias, sum);
-    struct gemm_args args = {.transpose_a = ta, .transpose_b = tb, .accumulate = addend == ADDEND_ACCUMULATE};
-    args.a = trial_matrix(trial, in, ta ? k : m, ta ? m : k, strided, 1.0);
-    args.b = trial_matrix(trial, in, tb ? n : k, tb ? k : n, strided, 1.0);
-    args.d = trial_matrix(trial, out, m, n, strided, 1.0);
-    if (addend == ADDEND_SEPARATE)
-        args.c = trial_matrix(trial, out, m, n, strided, 1.0);
-    if (addend == ADDEND_IN_PLACE)
-        args.c = args.d;
+    struct gemm_args args = random_gemm(trial, mnk, in, out, transposes, addend, strided);
     struct gemm_args mistaken = args;
     if (bias) {
         args.bias = trial_normal(trial, out, 1, n, 3.0);
