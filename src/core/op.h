@@ -135,7 +135,7 @@ const struct op_info *op_info(enum op op);
 int64_t op_flops(enum op op, const void *args);
 
 /* Returns the minimum memory traffic in bytes, without reuse in caches: the size of each tensor, twice if the op both
- * reads and writes it. */
+ * reads and writes it. Matrices of the pairs of a mixture of experts count with their expected rows (mean_rows). */
 int64_t op_bytes(enum op op, const void *args);
 
 /* Return the tensor of field number `field`, and its access (enum op_access), given whether args accumulate. */
