@@ -127,6 +127,7 @@ struct op_info {
     int field_count;
 };
 
+/* Returns the description of an op; a static struct. */
 const struct op_info *op_info(enum op op);
 
 /* Returns the floating-point operations of a GEMM, of experts too, or attention, 2 per useful multiply-add; 0 for all

@@ -16,7 +16,8 @@ struct swiglu_forward_args {
     struct quantized_operands to; /* quantized operands of y */
 };
 
-/* y_to: also makes the forward's y again, as quantized operands only, so that nobody has to keep them. */
+/* The gradient of swiglu_forward: with s = sigmoid(gate), dx = [dy * up * s * (1 + gate (1 - s)) | dy * silu(gate)].
+ * y_to: the forward's y is recomputed too, as quantized operands only, so that they need not be kept from forward. */
 struct swiglu_backward_args {
     struct tensor x;                /* f [T, 2 F] */
     struct tensor dy;               /* f [T, F] */

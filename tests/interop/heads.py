@@ -1,10 +1,11 @@
 """Loads exported fine-tuning heads with transformers and compares loss and metrics with Cistron's.
 
-    heads.py FOLDER STORE LOG
+    heads.py NAME...
 
-FOLDER is what `cistron export` wrote, STORE a token store with labels, LOG the log.jsonl whose last validation was of
-it. No key may be missing or unexpected; the mean loss of all labels and the metrics, here from their definitions, must
-agree to 1e-5. Ends with 77 without torch, transformers or h5py.
+For each NAME, the folder hf_NAME is what `cistron export` wrote, NAME.valid.h5 a token store with labels, and
+NAME/log.jsonl the log whose last validation was of it. No key may be missing or unexpected; the mean loss of all labels
+and the metrics, here from their definitions, must agree to 1e-5. Prints a line "right NAME" or "wrong NAME" for each,
+with details. Ends with 77 without torch, transformers or h5py.
 """
 
 import json
@@ -51,9 +52,9 @@ def number_metrics(predicted, measured):
     return {"spearman": numpy.mean(spearman), "r2": numpy.mean(r2)}
 
 
-def main():
-    folder, store = pathlib.Path(sys.argv[1]), h5py.File(sys.argv[2], "r")
-    events = [json.loads(line) for line in open(sys.argv[3])]
+def compare(name):
+    folder, store = pathlib.Path(f"hf_{name}"), h5py.File(f"{name}.valid.h5", "r")
+    events = [json.loads(line) for line in open(f"{name}/log.jsonl")]
     own = [event for event in events if event["event"] == "validation"][-1]
     config = json.loads((folder / "config.json").read_text())
     family = getattr(transformers, config["architectures"][0])
@@ -88,9 +89,12 @@ def main():
     theirs = {"loss": losses / count, "labels": count}
     theirs |= number_metrics(outputs, measured) if kind == "number" else class_metrics(outputs, measured[:, 0])
     far = {key: (value, own.get(key)) for key, value in theirs.items() if abs(value - own.get(key, 1e9)) > 1e-5 * abs(value)}
-    print(f"{family.__name__}: {theirs}, differences {far or 'none'}, keys {wrong or 'all'}, names {same_names}")
-    sys.exit(0 if not wrong and same_names and not far else 1)
+    verdict = "right" if not wrong and same_names and not far else "wrong"
+    print(f"{verdict} {name} {family.__name__}: {theirs}, differences {far or 'none'}, keys {wrong or 'all'}, "
+          f"names {same_names}", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    torch.set_num_threads(1)
+    for argument in sys.argv[1:]:
+        compare(argument)
