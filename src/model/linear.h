@@ -1,5 +1,5 @@
-/* Linear layers y = x W' (+ bias), and the operands of their GEMMs. Only this file decides what a linear keeps for
- * backward, and in which formats its GEMMs run.
+/* Linear layers y = x W' (+ bias), and the operands of their GEMMs. Only its files linear*.c decide what a linear keeps
+ * for backward, and in which formats its GEMMs run.
  *
  * In training a quantized linear computes with quantized operands; evaluation and inference use the compute type. Each
  * operand is quantized once: input and output gradient when they are made, the weight when it has changed, or if it is
