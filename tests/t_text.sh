@@ -7,7 +7,8 @@ tokenizer="$abs_top_srcdir/tests/golden/bpe_tiny"
 text="$abs_top_srcdir/COPYING"
 python=$(transformers_python)
 
-# python_says TEXT ARGUMENTS...: the script finds no fault, if it has what it needs.
+# python_says TEXT ARGUMENTS...: the script finds no fault, if it has what it needs. A comma divides several checks, for
+# which Python starts once.
 python_says()
 {
     local text=$1 code
@@ -77,10 +78,8 @@ check "train again" ends 0 train deck.cfg train.steps=22
 check "eval" ends 0 eval --checkpoint run --input valid.txt --input-format lines -o eval.json
 check "says bits" says "bits a byte of"
 "$CISTRON" generate --checkpoint run --prompt "The License " --tokens 24 --temperature 0 >greedy 2>/dev/null
-python_says "losses and text are those of transformers" model run/final_model valid.txt eval.json "The License " greedy
 grep . valid.txt >lines.txt
 check "score" ends 0 score --checkpoint run --input lines.txt --input-format lines -o scores.csv
-python_says "scores are those of transformers" scores run/final_model lines.txt scores.csv
 check "scores of eval" awk -F , 'NR == FNR { sum[FNR] = $0; next } FNR > 1 { d = $3 - sum[FNR - 1]; rows++; bad += !(d * d < 1e-12 * $3 * $3) }
     END { exit bad > 0 || rows < 5 }' <(sed -n 's/.*"sum_log_prob": \(.*\),/\1/p' eval.json | grep -vxF 0.0) scores.csv
 for n in 1 2; do
@@ -92,7 +91,9 @@ check "variants of a text are refused" ends 2 score --checkpoint run --fasta lin
 check "and the way to score it is named" says "--input FILE scores whole records"
 export OMP_NUM_THREADS=1 # other numbers of threads may round in another way
 check "embed" ends 0 embed --checkpoint run --input lines.txt --input-format lines -o lines.npy
-python_says "vectors are those of transformers" vectors run/final_model lines.txt lines.npy
+python_says "losses and text, scores and vectors are those of transformers" \
+    model run/final_model valid.txt eval.json "The License " greedy , scores run/final_model lines.txt scores.csv , \
+    vectors run/final_model lines.txt lines.npy
 check "embed of JSON lines" ends 0 embed --checkpoint run --field text --input-format jsonl -o jsonl.npy \
     --input <(python3 -c 'import json; [print(json.dumps({"text": line.rstrip("\n")})) for line in open("lines.txt")]')
 check "the same vectors" cmp lines.npy jsonl.npy

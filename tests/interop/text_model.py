@@ -8,7 +8,7 @@
     text_model.py vectors FOLDER TEXT OUT.npy                 means of the last states of each line
     text_model.py scores FOLDER TEXT SCORES.csv               likelihoods of each line; masked models: token by token
 
-Ends with exit code 1 and a line per fault; 77 where a package is missing.
+Several checks are divided by arguments ",". Ends with exit code 1 and a line per fault; 77 where a package is missing.
 """
 
 import base64
@@ -20,7 +20,7 @@ import sys
 try:
     import h5py
     from tokenizers import Tokenizer
-    if sys.argv[1] in ("model", "vectors", "scores"):
+    if {"model", "vectors", "scores"} & set(sys.argv):
         import torch
         from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
 except ImportError as missing:
@@ -180,7 +180,14 @@ def check_scores(folder, text, scores):
 
 if __name__ == "__main__":
     checks = {"ranks": make_ranks, "same": check_same, "store": check_store, "model": check_model, "counts": check_counts, "vectors": check_vectors, "scores": check_scores}
-    checks[sys.argv[1]](*sys.argv[2:])
+    wanted = [[]]
+    for argument in sys.argv[1:]:
+        if argument == ",":
+            wanted.append([])
+        else:
+            wanted[-1].append(argument)
+    for name, *arguments in wanted:
+        checks[name](*arguments)
     for fault in faults:
         print(fault)
     sys.exit(bool(faults))
