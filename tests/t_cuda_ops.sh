@@ -3,7 +3,8 @@
 # kernels without warpgroups and by the backward that computes scores once; weight gradients also by the program's
 # own kernels. Skipped without a GPU.
 set -u
-for program in t_ops t_ops_matrix t_ops_quantize t_ops_layer t_ops_experts t_attention t_attention_parts t_far; do
+for program in t_ops t_ops_elements t_ops_loss t_ops_optimizer t_ops_matrix t_ops_quantize t_ops_quantized_gemm \
+    t_ops_quantized_activation t_ops_layer t_ops_experts t_attention t_attention_parts t_far; do
     echo "== $program"
     "$abs_top_builddir/tests/$program" cuda
     code=$?

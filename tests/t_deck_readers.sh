@@ -7,7 +7,9 @@ root=${abs_top_srcdir:-$(cd "$(dirname "$0")/.." && pwd)}
 
 readers="
     src/bridge/adapter_import.c          # adds the adapters' keys to the deck of their base
+    src/bridge/config_class.c            # writes the head that config.json names
     src/bridge/config_read.c             # makes a deck of config.json
+    src/bridge/config_rope.c             # writes its rotary settings
     src/bridge/config_write.c            # the way back
     src/bridge/import.c                  # makes the deck of an imported model
     src/estimate/fit_advice.c            # tries decks with other keys

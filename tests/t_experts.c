@@ -1,6 +1,6 @@
 /* Tensor ranks that have whole experts give one rank's losses and gradients: 2 and 4 ranks, alone and with shards,
- * context ranks and stages; with AdamW, Muon and LoRA. All ranks together count the FLOPs of one. A range of experts
- * that begins at the wrong one, a router whose gradients are not summed, and a lost auxiliary loss are noticed.
+ * context ranks and stages; with AdamW, Muon and LoRA. All ranks together count the FLOPs and bytes of one. A range of
+ * experts that begins at the wrong one, a router whose gradients are not summed, and a lost auxiliary loss are noticed.
  *
  * ranks: 4 */
 #include "check.h"
@@ -64,37 +64,85 @@ static void test_layouts(void)
     }
 }
 
-/* -- FLOPs -------------------------------------------------------------------------------------------------------- */
+/* -- FLOPs and bytes ---------------------------------------------------------------------------------------------- */
 
-static void count_flops(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
+enum { PAIR_OPS = 5 };
+
+static const enum op pair_ops[PAIR_OPS] = {OP_EMBEDDING_FORWARD, OP_SWIGLU_FORWARD, OP_SWIGLU_BACKWARD,
+                                           OP_COMBINE_FORWARD, OP_COMBINE_BACKWARD};
+
+struct work {
+    int64_t flops, bytes[PAIR_OPS]; /* of the experts' GEMMs; of the matrices of pairs in other ops */
+};
+
+static int64_t bytes_of(const struct tensor *t)
 {
+    return tensor_count(t) * dtype_size(t->dtype);
+}
+
+/* Returns the bytes of an op that are not of a matrix of pairs. */
+static int64_t other_bytes(enum op op, const void *args)
+{
+    const struct embedding_forward_args *e = args;
+    const struct combine_forward_args *c = args;
+    const struct combine_backward_args *d = args;
+    switch (op) {
+    case OP_EMBEDDING_FORWARD:
+        return bytes_of(&e->tokens) + bytes_of(&e->weight) + bytes_of(&e->ends);
+    case OP_SWIGLU_FORWARD:
+        return bytes_of(&((const struct swiglu_forward_args *)args)->ends);
+    case OP_SWIGLU_BACKWARD:
+        return bytes_of(&((const struct swiglu_backward_args *)args)->ends);
+    case OP_COMBINE_FORWARD:
+        return bytes_of(&c->places) + bytes_of(&c->y) + (tensor_present(&c->weights) ? bytes_of(&c->weights) : 0) +
+               (tensor_present(&c->addend) ? bytes_of(&c->addend) : 0);
+    default:
+        return bytes_of(&d->dy) + bytes_of(&d->places) + bytes_of(&d->weights) + bytes_of(&d->d_weights);
+    }
+}
+
+static void count_work(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
+{
+    struct work *work = wrapper->self;
     if (op == OP_EXPERT_GEMM || op == OP_EXPERT_GRADIENT)
-        *(int64_t *)wrapper->self += op_flops(op, args);
+        work->flops += op_flops(op, args);
+    const bool pairs =
+        op != OP_EMBEDDING_FORWARD || tensor_present(&((const struct embedding_forward_args *)args)->ends);
+    for (int i = 0; i < PAIR_OPS; i++)
+        if (op == pair_ops[i] && pairs)
+            work->bytes[i] += op_bytes(op, args) - other_bytes(op, args);
     wrapper_pass(wrapper, stream, op, args);
 }
 
-/* Returns the FLOPs of experts in a step, of all ranks. */
-static int64_t flops_of(const struct layout *layout, const struct form *form)
+/* Returns the work of experts in a step, of all ranks. */
+static struct work work_of(const struct layout *layout, const struct form *form)
 {
-    int64_t flops = 0;
+    struct work work = {0};
     struct wrapper wrapper;
     struct team team;
-    wrapper_create(&wrapper, cpu, count_flops, &flops);
+    wrapper_create(&wrapper, cpu, count_work, &work);
     team_create(&team, world, &wrapper.executor, layout, form);
     team_step(&team, 0);
     team_destroy(&team);
-    return comm_sum_i64(world, flops);
+    work.flops = comm_sum_i64(world, work.flops);
+    for (int i = 0; i < PAIR_OPS; i++)
+        work.bytes[i] = comm_sum_i64(world, work.bytes[i]);
+    return work;
 }
 
-static void test_flops(void)
+/* Tensor ranks are expected to have as many pairs, together, as ranks with rows of their own. */
+static void test_work(void)
 {
     const struct layout replicas = {.context = 1, .shard = 1};
     struct form form = form_of(0);
     form.poisoned = false;
     form.micro_batches = 1; /* of ranks with other rows */
-    const int64_t of_rows = flops_of(&replicas, &form);
+    const struct work of_rows = work_of(&replicas, &form);
     form.micro_batches = 4;
-    CHECK(of_rows > 0 && flops_of(&layouts[0], &form) == of_rows);
+    const struct work of_ranks = work_of(&layouts[0], &form);
+    CHECK(of_rows.flops > 0 && of_ranks.flops == of_rows.flops);
+    for (int i = 0; i < PAIR_OPS; i++)
+        CHECK(of_rows.bytes[i] > 0 && of_ranks.bytes[i] == of_rows.bytes[i]);
 }
 
 /* -- Faults ------------------------------------------------------------------------------------------------------- */
@@ -158,7 +206,7 @@ int main(int argc, char **argv)
     cpu = cpu_executor_create(1);
     cpu->copies = true; /* as devices do, so that sums have scratch */
     test_layouts();
-    test_flops();
+    test_work();
     test_faults();
     cpu->class->destroy(cpu);
     comm_destroy(world);

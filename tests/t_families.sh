@@ -7,7 +7,8 @@ root=${abs_top_srcdir:-$(cd "$(dirname "$0")/.." && pwd)}
 # families ROOT: the names in the list, separated by |.
 families()
 {
-    sed -n 's/^#define DECK_FAMILIES(X) //p' "$1/src/deck/deck.h" | grep -oE 'X\([a-z0-9_]+\)' | sed -E 's/X\((.*)\)/\1/' | paste -sd'|'
+    sed -n '/^#define DECK_FAMILIES(X)/,/[^\\]$/p' "$1/src/deck/deck.h" | grep -oE 'X\([a-z0-9_]+\)' |
+        sed -E 's/X\((.*)\)/\1/' | paste -sd'|'
 }
 
 # check ROOT: one line for each fault.
@@ -35,7 +36,12 @@ check()
 planted=$(mktemp -d)
 trap 'rm -rf "$planted"' EXIT
 mkdir -p "$planted"/{cuda,src/{architecture,bridge,deck,tokenizer}}
-echo '#define DECK_FAMILIES(X) X(llama) X(esm2) X(lost)' >"$planted/src/deck/deck.h"
+cat >"$planted/src/deck/deck.h" <<'END'
+#define DECK_FAMILIES(X) \
+    X(llama) X(esm2) \
+    X(lost)
+enum { X(after) };
+END
 echo 'const struct family family_llama = {.name = "llama"};' >"$planted/src/architecture/family_llama.c"
 echo 'const struct family family_esm2 = {.name = "esm2"};' >"$planted/src/architecture/family_esm2.c"
 echo 'const struct family family_other = {0};' >"$planted/src/architecture/family_other.c"

@@ -130,7 +130,7 @@ tune class class 1 $class train.steps=30
 check "classes are learned" falls class 2
 check "the new head is said" says "a new head, initialised from train.seed: classifier.dense.weight, classifier.dense.bias, classifier.out_proj.weight, classifier.out_proj.bias; the language-model head of lm/"
 # shellcheck disable=SC2086
-tune mean class 1 $class model.pooling=mean train.steps=30
+tune mean class 1 $class model.pooling=mean train.steps=45
 check "from the mean" falls mean 2
 # shellcheck disable=SC2086
 tune number number 1 $numbers train.steps=30

@@ -385,12 +385,12 @@ static void try_case(struct comm *comm, const struct trial_case *c)
     plain.recipe = DECK_RECIPE_NONE;
     struct run_outcome alone = train_alone(comm, cpu, &form_alone, layout.sharding.no_masters), exact = {0};
     struct distances bound = bound_f32;
-    if (form.compute != DTYPE_F32) {
+    if (form.compute != DTYPE_F32)
         exact = train_alone(comm, cpu, &plain, false);
-        bound = bound_of(&layout, &form, &alone, &exact);
-    }
     if (layout.tensor > 1 || (layout.context > 1 && form.compute != DTYPE_F32))
         bound = bound_of_split(comm, &layout, &form_alone, &alone, &exact);
+    else if (form.compute != DTYPE_F32)
+        bound = bound_of(&layout, &form, &alone, &exact);
     check_layout(comm, &layout, &form, &alone, &bound);
     outcome_destroy(&exact);
     outcome_destroy(&alone);

@@ -2,7 +2,28 @@
  * a product. With "gradients", the GPU's own kernels for weight gradients are checked. */
 #include "ops.h"
 
+#include "base/memory.h"
+#include "base/random.h"
+#include "cpu/sgemm.h"
+
 enum addend { ADDEND_NONE, ADDEND_SEPARATE, ADDEND_IN_PLACE, ADDEND_ACCUMULATE, ADDEND_COUNT };
+
+/* Draws the operands of a product. transposes: of a (1) and b (2). */
+static struct gemm_args random_gemm(struct trial *trial, const int64_t *mnk, enum dtype in, enum dtype out,
+                                    int transposes, enum addend addend, bool strided)
+{
+    const bool ta = transposes & 1, tb = transposes & 2;
+    const int64_t m = mnk[0], n = mnk[1], k = mnk[2];
+    struct gemm_args args = {.transpose_a = ta, .transpose_b = tb, .accumulate = addend == ADDEND_ACCUMULATE};
+    args.a = trial_matrix(trial, in, ta ? k : m, ta ? m : k, strided, 1.0);
+    args.b = trial_matrix(trial, in, tb ? n : k, tb ? k : n, strided, 1.0);
+    args.d = trial_matrix(trial, out, m, n, strided, 1.0);
+    if (addend == ADDEND_SEPARATE)
+        args.c = trial_matrix(trial, out, m, n, strided, 1.0);
+    if (addend == ADDEND_IN_PLACE)
+        args.c = args.d;
+    return args;
+}
 
 static void test_gemm_case(const int64_t *mnk, enum dtype in, enum dtype out, int transposes, enum addend addend,
                            bool strided)
@@ -12,14 +33,7 @@ static void test_gemm_case(const int64_t *mnk, enum dtype in, enum dtype out, in
     struct trial *trial =
         trial_create("m %d n %d k %d, a %s%s b %s%s, addend %d%s", (int)m, (int)n, (int)k, dtype_name(in),
                      ta ? "'" : "", dtype_name(in), tb ? "'" : "", (int)addend, strided ? ", strided" : "");
-    struct gemm_args args = {.transpose_a = ta, .transpose_b = tb, .accumulate = addend == ADDEND_ACCUMULATE};
-    args.a = trial_matrix(trial, in, ta ? k : m, ta ? m : k, strided, 1.0);
-    args.b = trial_matrix(trial, in, tb ? n : k, tb ? k : n, strided, 1.0);
-    args.d = trial_matrix(trial, out, m, n, strided, 1.0);
-    if (addend == ADDEND_SEPARATE)
-        args.c = trial_matrix(trial, out, m, n, strided, 1.0);
-    if (addend == ADDEND_IN_PLACE)
-        args.c = args.d;
+    struct gemm_args args = random_gemm(trial, mnk, in, out, transposes, addend, strided);
     check_op(trial, OP_GEMM, &args);
 }
 
@@ -41,19 +55,12 @@ static void test_gemm(void)
 static void test_gemm_bias_case(const int64_t *mnk, enum dtype in, enum dtype out, int transposes, enum addend addend,
                                 bool bias, bool sum)
 {
-    bool ta = transposes & 1, tb = transposes & 2, strided = (transposes + (int)addend) % 2;
+    bool strided = (transposes + (int)addend) % 2;
     int64_t m = mnk[0], n = mnk[1], k = mnk[2];
     struct trial *trial =
         trial_create("m %d n %d k %d, %s to %s, transposes %d, addend %d, bias %d, sum %d", (int)m, (int)n, (int)k,
                      dtype_name(in), dtype_name(out), transposes, (int)addend, bias, sum);
-    struct gemm_args args = {.transpose_a = ta, .transpose_b = tb, .accumulate = addend == ADDEND_ACCUMULATE};
-    args.a = trial_matrix(trial, in, ta ? k : m, ta ? m : k, strided, 1.0);
-    args.b = trial_matrix(trial, in, tb ? n : k, tb ? k : n, strided, 1.0);
-    args.d = trial_matrix(trial, out, m, n, strided, 1.0);
-    if (addend == ADDEND_SEPARATE)
-        args.c = trial_matrix(trial, out, m, n, strided, 1.0);
-    if (addend == ADDEND_IN_PLACE)
-        args.c = args.d;
+    struct gemm_args args = random_gemm(trial, mnk, in, out, transposes, addend, strided);
     struct gemm_args mistaken = args;
     if (bias) {
         args.bias = trial_normal(trial, out, 1, n, 3.0);
@@ -275,6 +282,31 @@ static void test_gemm_many_kinds(void)
     }
 }
 
+/* Products x w^T of sgemm(), on one thread and on three: a row has the same bits whatever rows come with it.
+ * The last shape is one for which oneDNN's AVX2 kernels have another algorithm from 300 rows on. */
+static void test_rows_do_not_depend_on_others(void)
+{
+    enum { ROWS = 400 };
+    static const int64_t shapes[5][2] = {{1, 64}, {33, 64}, {257, 96}, {300, 96}, {2048, 520}}; /* n, k */
+    for (int s = 0; s < COUNT(shapes); s++) {
+        int64_t n = shapes[s][0], k = shapes[s][1];
+        float *x = memory_allocate((ROWS + n) * k * sizeof *x), *w = x + ROWS * k;
+        float *all = memory_allocate(2 * ROWS * n * sizeof *all), *some = all + ROWS * n;
+        random_normal_floats(&(struct random_key){.seed = 5}, 0, (ROWS + n) * k, 1.0, x);
+        struct sgemm_matrix b = {.data = w, .stride = k, .transpose = true};
+        sgemm(1, ROWS, n, k, 1.0f, (struct sgemm_matrix){.data = x, .stride = k}, b, 0.0f, all, n);
+        for (int64_t rows = 2; rows <= ROWS; rows += rows < 40 ? 1 : 61)
+            for (int from_end = 0; from_end < 2; from_end++) {
+                int64_t first = from_end ? ROWS - rows : 0;
+                sgemm(from_end ? 3 : 1, rows, n, k, 1.0f, (struct sgemm_matrix){.data = x + first * k, .stride = k}, b,
+                      0.0f, some, n);
+                CHECK(memcmp(some, all + first * n, rows * n * sizeof *some) == 0);
+            }
+        memory_free(all);
+        memory_free(x);
+    }
+}
+
 int main(int count, char **arguments)
 {
     executors_open(count, arguments);
@@ -286,6 +318,8 @@ int main(int count, char **arguments)
     test_gemm();
     if (on_device)
         test_gemm_many_kinds();
+    else if (sgemm_rows_are_independent())
+        test_rows_do_not_depend_on_others();
     test_gemm_bias();
     test_gemm_sum_large();
     test_gemm_sum_order();

@@ -1,5 +1,5 @@
 /* The planning executor reports memory that is never allocated, workspaces, costs and traffic, and refuses wrong
- * launches. t_seams checks whole steps. */
+ * launches. t_plan_memory checks whole steps. */
 #include "check.h"
 #include "programs.h"
 #include "ref/reference.h"

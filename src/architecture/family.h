@@ -1,7 +1,7 @@
-/* A family of models as data: the differences between Llama, Qwen, Mistral, ESM-2 and AMPLIFY. One file, family_NAME.c,
- * defines a family: the form of its blocks and head, published sizes, parameter names, config.json, and tensors in both
- * dialects. All other code interprets these rows and names no family. Settings that vary within a family are in
- * architecture/settings.h. The list of families is DECK_FAMILIES (deck/deck.h). */
+/* A family of models as data: its differences from other families. One file, family_NAME.c, defines a family: the form
+ * of its blocks and head, published sizes, parameter names, config.json, and tensors in both dialects. All other code
+ * interprets these rows and names no family. Settings that vary within a family are in architecture/settings.h. The
+ * list of families is DECK_FAMILIES (deck/deck.h). */
 #ifndef ARCHITECTURE_FAMILY_H
 #define ARCHITECTURE_FAMILY_H
 

@@ -1,4 +1,4 @@
-/* LoRA (Hu et al. 2021): adapters of rank r beside linear layers of the blocks, y = W x + alpha / r B A x. Only the
+/* LoRA (Hu et al. 2021): adapters of rank r for linear layers of the blocks, y = W x + alpha / r B A x. Only the
  * adapters are trained. Targets are named as in peft. */
 #ifndef ARCHITECTURE_LORA_H
 #define ARCHITECTURE_LORA_H

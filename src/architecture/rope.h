@@ -23,7 +23,8 @@ struct rope_settings {
  * frequency is rounded to nearest, ties to even, if the settings say so. */
 double rope_frequency(const struct rope_settings *rope, int64_t head_dim, int64_t i);
 
-/* Returns the factor of rotated queries and keys: 1 but for yarn. */
+/* Returns the factor by which rotated queries and keys are multiplied: 1, except for yarn its attention_factor, or by
+ * default 0.1 ln(factor) + 1 (Peng et al. 2023). */
 double rope_magnitude(const struct rope_settings *rope);
 
 #endif

@@ -1,210 +1,14 @@
+/* The section `model` of a deck from config.json, key by key. */
 #include "base/error.h"
 #include "deck/fields.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/range.h"
-#include "bridge/config.h"
-#include "bridge/json_file.h"
-#include "tokenizer/end_tokens.h"
-#include "tokenizer/tokenizer.h"
+#include "bridge/config_source.h"
 #include "setup/model.h"
 
-#include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-
-struct config_source {
-    const char *path;
-    enum checkpoint_dialect dialect;
-    const json_t *root;
-    const struct family *family;
-    enum deck_head head;
-};
-
-/* Returns a key's value; NULL if it is absent or null, which mean the same. */
-static const json_t *value_of(const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-    return json_is_null(value) ? NULL : value;
-}
-
-/* section: prefix of the key, such as "rope_scaling.", or "". */
-static int refuse(const struct config_source *s, const char *section, const char *key, const json_t *value,
-                  const char *what)
-{
-    enum { SHOWN_BYTES = 200 };
-    char *text = value == NULL ? memory_string("null") : json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
-    int code = error_user("%s: key %s%s = %.*s: %s", s->path, section, key, SHOWN_BYTES, text, what);
-    free(text);
-    return code;
-}
-
-static int not_supported(const struct config_source *s, const char *section, const char *key, const json_t *value,
-                         const char *allowed)
-{
-    char *what = memory_format("is not supported; allowed: %s", allowed);
-    int code = refuse(s, section, key, value, what);
-    free(what);
-    return code;
-}
-
-static int read_bool(const struct config_source *s, const char *key, bool missing, bool *out)
-{
-    const json_t *value = value_of(s->root, key);
-    if (value != NULL && !json_is_boolean(value))
-        return refuse(s, "", key, value, "must be true or false");
-    *out = value == NULL ? missing : json_is_true(value);
-    return ERROR_NONE;
-}
-
-static int read_real(const struct config_source *s, const char *section, const char *key, const json_t *value,
-                     double *out)
-{
-    double number = json_number_value(value);
-    if (!json_is_number(value) || !(number > 0))
-        return refuse(s, section, key, value, "must be a positive number");
-    *out = number;
-    return ERROR_NONE;
-}
-
-static int read_size(const struct config_source *s, const char *section, const char *key, const json_t *value,
-                     int64_t *out)
-{
-    if (!json_is_integer(value) || json_integer_value(value) <= 0)
-        return refuse(s, section, key, value, "must be a positive whole number");
-    if (json_integer_value(value) > INT32_MAX) /* so that sums and products of a few sizes do not overflow */
-        return refuse(s, section, key, value, "must be below 2^31");
-    *out = json_integer_value(value);
-    return ERROR_NONE;
-}
-
-/* -- The family --------------------------------------------------------------------------------------------------- */
-
-static bool lists(const json_t *array, const char *text)
-{
-    size_t i;
-    const json_t *member;
-    json_array_foreach((json_t *)array, i, member)
-    {
-        if (json_is_string(member) && strcmp(json_string_value(member), text) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* Returns the model types of the families that have the dialect: "a", "b" or "c"; freed with free(). A family with a
- * mark has the type of another one. */
-static char *model_types(enum checkpoint_dialect dialect)
-{
-    char *text = memory_string("");
-    int left = 0;
-    for (int f = 0; families[f] != NULL; f++)
-        left += families[f]->model_type[dialect] != NULL && families[f]->mark == NULL;
-    for (int f = 0; families[f] != NULL; f++) {
-        const char *type = families[f]->model_type[dialect];
-        if (type == NULL || families[f]->mark != NULL)
-            continue;
-        const char *after = --left > 1 ? ", " : left == 1 ? " or " : "";
-        char *longer = memory_format("%s\"%s\"%s", text, type, after);
-        free(text);
-        text = longer;
-    }
-    return text;
-}
-
-static bool has_mark(const struct config_source *s, const struct family *family)
-{
-    return family->mark != NULL && json_object_get(s->root, family->mark) != NULL;
-}
-
-static int read_family(struct config_source *s)
-{
-    const json_t *type = value_of(s->root, "model_type"), *architectures = value_of(s->root, "architectures");
-    for (int f = 0; families[f] != NULL; f++) {
-        const char *known = families[f]->model_type[s->dialect];
-        const bool typed = json_is_string(type) && known != NULL && strcmp(json_string_value(type), known) == 0;
-        const bool untyped = type == NULL && known != NULL && families[f]->mark != NULL;
-        if ((typed || untyped) && (families[f]->mark == NULL || has_mark(s, families[f])))
-            s->family = families[f];
-    }
-    if (s->family == NULL) {
-        char *allowed = model_types(s->dialect);
-        int code = not_supported(s, "", "model_type", type, allowed);
-        free(allowed);
-        return code;
-    }
-    const char *const *names = s->family->architecture; /* both dialects may have DIALECT_HF's name */
-    if (architectures == NULL || lists(architectures, names[s->dialect]))
-        return ERROR_NONE;
-    for (int head = DECK_HEAD_SEQUENCE; head < DECK_HEADS && s->dialect == DIALECT_HF; head++) {
-        const char *name = s->family->task[head].architecture;
-        if (name != NULL && lists(architectures, name)) {
-            s->head = (enum deck_head)head;
-            return ERROR_NONE;
-        }
-    }
-    if (!(s->dialect == DIALECT_TE && lists(architectures, names[DIALECT_HF]))) {
-        char *allowed = memory_format("[\"%s\"]", names[s->dialect]);
-        int code = not_supported(s, "", "architectures", architectures, allowed);
-        free(allowed);
-        return code;
-    }
-    return ERROR_NONE;
-}
-
-/* -- The head ----------------------------------------------------------------------------------------------------- */
-
-/* Reads the number of labels: that of id2label, or num_labels of older files, or transformers' default. */
-static int read_label_count(const struct config_source *s, int64_t *count)
-{
-    const json_t *names = value_of(s->root, "id2label"), *number = value_of(s->root, "num_labels");
-    *count = 2;
-    if (names != NULL && (!json_is_object(names) || json_object_size(names) == 0))
-        return refuse(s, "", "id2label", names, "must be an object with the name of each label");
-    if (names != NULL)
-        *count = (int64_t)json_object_size(names);
-    return names == NULL && number != NULL ? read_size(s, "", "num_labels", number, count) : ERROR_NONE;
-}
-
-/* Writes the names of the labels, if they fit into the deck's key and have no commas. */
-static void read_label_names(const struct config_source *s, int64_t count, char to[DECK_STRING])
-{
-    const json_t *names = value_of(s->root, "id2label");
-    size_t used = 0;
-    for (int64_t i = 0; i < count && names != NULL; i++) {
-        char id[24];
-        snprintf(id, sizeof id, "%lld", (long long)i);
-        const char *name = json_string_value(json_object_get(names, id));
-        if (name == NULL || name[0] == '\0' || strchr(name, ',') != NULL || used + strlen(name) + 2 > DECK_STRING) {
-            to[0] = '\0';
-            return;
-        }
-        used += (size_t)snprintf(to + used, DECK_STRING - used, "%s%s", i > 0 ? "," : "", name);
-    }
-}
-
-static int read_head(const struct config_source *s, struct deck *deck)
-{
-    const json_t *type = value_of(s->root, "problem_type");
-    const char *name = type == NULL ? "" : json_string_value(type);
-    deck->model.head = (int)s->head;
-    deck->model.id2label[0] = '\0';
-    if (s->head == DECK_HEAD_LM || s->head == DECK_HEAD_NONE)
-        return ERROR_NONE;
-    int code = read_label_count(s, &deck->model.num_labels);
-    if (code != ERROR_NONE)
-        return code;
-    const bool regression =
-        s->head == DECK_HEAD_SEQUENCE &&
-        (type == NULL ? deck->model.num_labels == 1 : name != NULL && strcmp(name, "regression") == 0);
-    if (type != NULL && !regression && (name == NULL || strcmp(name, "single_label_classification") != 0))
-        return not_supported(s, "", "problem_type", type, "\"single_label_classification\" or \"regression\"");
-    deck->model.problem_type = regression ? DECK_PROBLEM_REGRESSION : DECK_PROBLEM_CLASSIFICATION;
-    read_label_names(s, deck->model.num_labels, deck->model.id2label);
-    return ERROR_NONE;
-}
 
 /* -- Rows of one key ----------------------------------------------------------------------------------------------- */
 
@@ -232,38 +36,38 @@ static int check_fixed(const struct config_source *s, const struct config_key *r
         return ERROR_NONE;
     char *allowed =
         row->also == NULL ? memory_string(row->allowed) : memory_format("%s or %s", row->allowed, row->also);
-    int code = not_supported(s, "", row->key, value, allowed);
+    int code = config_not_supported(s, "", row->key, value, allowed);
     free(allowed);
     return code;
 }
 
 static int read_number(const struct config_source *s, const struct config_key *row, struct deck *deck)
 {
-    const json_t *value = value_of(s->root, row->key);
+    const json_t *value = config_value(s->root, row->key);
     void *to = (char *)deck + row->offset;
     if (row->kind == CONFIG_SIZE) {
         *(int64_t *)to = (int64_t)row->number;
-        return value == NULL ? ERROR_NONE : read_size(s, "", row->key, value, to);
+        return value == NULL ? ERROR_NONE : config_read_size(s, "", row->key, value, to);
     }
     *(double *)to = row->number;
-    return value == NULL ? ERROR_NONE : read_real(s, "", row->key, value, to);
+    return value == NULL ? ERROR_NONE : config_read_real(s, "", row->key, value, to);
 }
 
 static int read_weight(const struct config_source *s, const struct config_key *row, struct deck *deck)
 {
-    const json_t *value = value_of(s->root, row->key);
+    const json_t *value = config_value(s->root, row->key);
     double *to = (double *)((char *)deck + row->offset);
     *to = value == NULL ? row->number : json_number_value(value);
     if (value != NULL && (!json_is_number(value) || !(*to >= 0)))
-        return refuse(s, "", row->key, value, "must be a number of at least 0");
+        return config_refuse(s, "", row->key, value, "must be a number of at least 0");
     return ERROR_NONE;
 }
 
 static int read_gated(const struct config_source *s, const struct config_key *row, struct deck *deck)
 {
-    const json_t *value = value_of(s->root, row->key);
+    const json_t *value = config_value(s->root, row->key);
     int64_t size = (int64_t)row->number;
-    int code = value == NULL ? ERROR_NONE : read_size(s, "", row->key, value, &size);
+    int code = value == NULL ? ERROR_NONE : config_read_size(s, "", row->key, value, &size);
     deck->model.ffn = config_gated_ffn(size, row->multiple);
     return code;
 }
@@ -271,7 +75,7 @@ static int read_gated(const struct config_source *s, const struct config_key *ro
 static int read_tied(const struct config_source *s, const struct config_key *row, struct deck *deck)
 {
     bool tied = false;
-    int code = read_bool(s, row->key, s->family->tied, &tied);
+    int code = config_read_bool(s, row->key, s->family->tied, &tied);
     deck->model.tied = tied ? DECK_TIED_YES : DECK_TIED_NO;
     return code;
 }
@@ -279,7 +83,7 @@ static int read_tied(const struct config_source *s, const struct config_key *row
 static int read_causal(const struct config_source *s, const struct config_key *row, struct deck *deck)
 {
     bool causal = false;
-    int code = read_bool(s, row->key, s->family->causal, &causal);
+    int code = config_read_bool(s, row->key, s->family->causal, &causal);
     if (causal != s->family->causal)
         deck->model.objective = causal ? DECK_OBJECTIVE_CAUSAL : DECK_OBJECTIVE_MASKED;
     return code;
@@ -293,151 +97,6 @@ static int check_token(const struct config_source *s, const struct config_key *r
     return checks ? check_fixed(s, row) : ERROR_NONE;
 }
 
-/* -- Rotary frequencies -------------------------------------------------------------------------------------------- */
-
-static bool is_one(const json_t *value)
-{
-    return json_is_number(value) && json_number_value(value) == 1;
-}
-
-/* Reads original_max_position_embeddings. transformers 5 prefers the key next to the rope object to the one inside;
- * transformers 4 reads only the one inside. */
-static int read_original(const struct config_source *s, const char *section, const json_t *inside, int64_t *out)
-{
-    static const char key[] = "original_max_position_embeddings";
-    const json_t *outside = value_of(s->root, key);
-    int code = ERROR_NONE;
-    if (inside != NULL || outside == NULL)
-        code = read_size(s, section, key, inside, out);
-    if (code == ERROR_NONE && outside != NULL && inside != NULL && !json_equal(outside, inside)) {
-        char *what =
-            memory_format("differs from %s%s = %lld, and transformers' versions read one or the other; make both equal",
-                          section, key, (long long)*out);
-        code = refuse(s, "", key, outside, what);
-        free(what);
-    } else if (code == ERROR_NONE && outside != NULL) {
-        code = read_size(s, "", key, outside, out);
-    }
-    return code;
-}
-
-/* Types of scaling, as deck_rope numbers them; the type without scaling is "default". */
-static const char *const rope_types[DECK_ROPES] = {"llama3", "linear", "yarn"};
-enum { OF_LLAMA3 = 1 << DECK_ROPE_LLAMA3, OF_LINEAR = 1 << DECK_ROPE_LINEAR, OF_YARN = 1 << DECK_ROPE_YARN };
-
-/* Numbers of the object, in struct deck. types: the types that have one, as a set. */
-static const struct {
-    const char *key;
-    size_t offset;
-    unsigned types;
-    bool required;
-} rope_numbers[] = {
-    {"factor", offsetof(struct deck, model.rope_scaling.factor), OF_LLAMA3 | OF_LINEAR | OF_YARN, true},
-    {"low_freq_factor", offsetof(struct deck, model.rope_scaling.low), OF_LLAMA3, true},
-    {"high_freq_factor", offsetof(struct deck, model.rope_scaling.high), OF_LLAMA3, true},
-    {"beta_slow", offsetof(struct deck, model.rope_scaling.low), OF_YARN, false},
-    {"beta_fast", offsetof(struct deck, model.rope_scaling.high), OF_YARN, false},
-    {"attention_factor", offsetof(struct deck, model.rope_scaling.attention_factor), OF_YARN, false},
-};
-
-/* Reads the type and writes it, or -1 without scaling. */
-static int read_rope_type(const struct config_source *s, const char *section, const json_t *object, int *out)
-{
-    const json_t *type = value_of(object, "rope_type");
-    if (type == NULL)
-        type = value_of(object, "type");
-    const char *name = type == NULL ? "default" : json_is_string(type) ? json_string_value(type) : "";
-    *out = -1;
-    if (strcmp(name, "default") == 0)
-        return ERROR_NONE;
-    for (int i = 0; i < DECK_ROPES; i++)
-        if (strcmp(name, rope_types[i]) == 0)
-            *out = i;
-    if (*out >= 0)
-        return ERROR_NONE;
-    return not_supported(s, section, "rope_type", type, "\"default\", \"llama3\", \"linear\" or \"yarn\"");
-}
-
-/* Reads the numbers of a type, and counts the members that belong to it. Without a type they have no meaning. */
-static int read_rope_numbers(const struct config_source *s, const char *section, const json_t *object, int type,
-                             struct deck *deck, size_t *known)
-{
-    int code = ERROR_NONE;
-    for (size_t i = 0; i < sizeof rope_numbers / sizeof *rope_numbers && code == ERROR_NONE; i++) {
-        const json_t *value = value_of(object, rope_numbers[i].key);
-        const bool has = type < 0 || (rope_numbers[i].types >> type & 1u) != 0;
-        *known += has && value != NULL;
-        if (type >= 0 && has && (value != NULL || rope_numbers[i].required))
-            code = read_real(s, section, rope_numbers[i].key, value, (double *)((char *)deck + rope_numbers[i].offset));
-    }
-    const json_t *original = value_of(object, "original_max_position_embeddings");
-    *known += original != NULL;
-    if (code == ERROR_NONE && type >= 0 && type != DECK_ROPE_LINEAR)
-        code = read_original(s, section, original, &deck->model.rope_scaling.original);
-    if (code == ERROR_NONE && type >= 0 && deck->model.rope_scaling.factor < 1) /* in a deck: no scaling */
-        code = refuse(s, section, "factor", value_of(object, "factor"), "must be at least 1");
-    return code;
-}
-
-/* Counts a member that may only have one value; refuses others. */
-static int check_rope_member(const struct config_source *s, const char *section, const json_t *object, const char *key,
-                             bool good, const char *allowed, size_t *known)
-{
-    const json_t *value = value_of(object, key);
-    *known += value != NULL;
-    return value == NULL || good ? ERROR_NONE : not_supported(s, section, key, value, allowed);
-}
-
-/* Reads the object of a scaling, or of no scaling (rope_theta only). */
-static int read_rope_object(const struct config_source *s, const char *section, const json_t *object, struct deck *deck)
-{
-    const json_t *theta = value_of(object, "rope_theta");
-    size_t known = (value_of(object, "rope_type") != NULL) + (value_of(object, "type") != NULL) + (theta != NULL);
-    int type, code = read_rope_type(s, section, object, &type);
-    if (code == ERROR_NONE)
-        code = check_rope_member(s, section, object, "partial_rotary_factor",
-                                 is_one(value_of(object, "partial_rotary_factor")), "1", &known);
-    if (code == ERROR_NONE && type == DECK_ROPE_YARN)
-        code = check_rope_member(s, section, object, "truncate", json_is_true(value_of(object, "truncate")), "true",
-                                 &known);
-    if (code == ERROR_NONE && theta != NULL)
-        code = read_real(s, section, "rope_theta", theta, &deck->model.rope_theta);
-    if (code == ERROR_NONE)
-        code = read_rope_numbers(s, section, object, type, deck, &known);
-    if (code != ERROR_NONE)
-        return code;
-    if (type >= 0)
-        deck->model.rope_scaling.type = type;
-    const char *key;
-    json_t *value;
-    size_t members = 0;
-    json_object_foreach((json_t *)object, key, value) members += !json_is_null(value);
-    if (members != known)
-        return not_supported(s, section, "*", object, "a type, rope_theta and the type's own numbers");
-    return ERROR_NONE;
-}
-
-/* Reads the rotary settings. transformers prefers rope_scaling to rope_parameters, and the rope_theta inside of that
- * object to the one next to it. */
-static int read_rope(const struct config_source *s, const struct config_key *row, struct deck *deck)
-{
-    const json_t *theta = value_of(s->root, row->key), *partial = value_of(s->root, "partial_rotary_factor");
-    const char *key = value_of(s->root, "rope_scaling") != NULL ? "rope_scaling" : "rope_parameters";
-    const json_t *object = value_of(s->root, key);
-    deck->model.rope_theta = row->number;
-    int code = theta == NULL ? ERROR_NONE : read_real(s, "", row->key, theta, &deck->model.rope_theta);
-    if (code == ERROR_NONE && partial != NULL && !is_one(partial))
-        code = not_supported(s, "", "partial_rotary_factor", partial, "1");
-    if (code != ERROR_NONE || object == NULL)
-        return code;
-    if (!json_is_object(object))
-        return refuse(s, "", key, object, "must be an object");
-    char *section = memory_format("%s.", key);
-    code = read_rope_object(s, section, object, deck);
-    free(section);
-    return code;
-}
-
 /* -- GELU ---------------------------------------------------------------------------------------------------------- */
 
 /* Reads the form of GELU. transformers' class of a family with this row computes GELU by erf, whatever hidden_act says,
@@ -447,11 +106,11 @@ static int read_gelu(const struct config_source *s, const struct config_key *row
     deck->model.gelu = DECK_GELU_TANH;
     if (s->dialect == DIALECT_TE)
         return ERROR_NONE;
-    const json_t *own = value_of(s->root, row->key), *value = value_of(s->root, "hidden_act");
+    const json_t *own = config_value(s->root, row->key), *value = config_value(s->root, "hidden_act");
     const char *name = own == NULL ? "erf" : json_is_string(own) ? json_string_value(own) : "";
     const bool tanh = strcmp(name, "tanh") == 0;
     if (!tanh && strcmp(name, "erf") != 0)
-        return not_supported(s, "", row->key, own, "\"erf\" or \"tanh\"");
+        return config_not_supported(s, "", row->key, own, "\"erf\" or \"tanh\"");
     deck->model.gelu = tanh ? DECK_GELU_TANH : DECK_GELU_ERF;
     if (own == NULL && value != NULL && !(json_is_string(value) && strcmp(json_string_value(value), "gelu") == 0)) {
         char *text = json_dumps(value, JSON_ENCODE_ANY);
@@ -468,7 +127,7 @@ static int read_gelu(const struct config_source *s, const struct config_key *row
 /* Refuses types of layers that differ from what the window's keys say. */
 static int check_layer_types(const struct config_source *s, const struct deck *deck)
 {
-    const json_t *types = value_of(s->root, "layer_types");
+    const json_t *types = config_value(s->root, "layer_types");
     bool good = types == NULL || json_array_size(types) == (size_t)deck->model.layers;
     for (int64_t i = 0; types != NULL && good && i < deck->model.layers; i++) {
         const char *type = json_string_value(json_array_get(types, (size_t)i));
@@ -476,7 +135,7 @@ static int check_layer_types(const struct config_source *s, const struct deck *d
         good = type != NULL && strcmp(type, windowed ? "sliding_attention" : "full_attention") == 0;
     }
     return good ? ERROR_NONE
-                : refuse(
+                : config_refuse(
                       s, "", "layer_types", types,
                       "must have \"full_attention\" for each layer, with use_sliding_window \"sliding_attention\" for "
                       "those from max_window_layers on");
@@ -489,20 +148,20 @@ static int read_window(const struct config_source *s, const struct config_key *r
     const struct config_key *layers = family_key(s->family, CONFIG_WINDOW_LAYERS);
     const json_t *value = json_object_get(s->root, row->key);
     bool used = true;
-    int code = uses != NULL ? read_bool(s, uses->key, false, &used) : ERROR_NONE;
+    int code = uses != NULL ? config_read_bool(s, uses->key, false, &used) : ERROR_NONE;
     used = used && !json_is_null(value);
     deck->model.sliding_window = used ? (int64_t)row->number : 0;
     deck->model.max_window_layers = 0;
     if (code == ERROR_NONE && used && value != NULL)
-        code = read_size(s, "", row->key, value, &deck->model.sliding_window);
+        code = config_read_size(s, "", row->key, value, &deck->model.sliding_window);
     if (code != ERROR_NONE || layers == NULL)
         return code;
-    const json_t *first = value_of(s->root, layers->key);
+    const json_t *first = config_value(s->root, layers->key);
     const bool zero = json_is_integer(first) && json_integer_value(first) == 0;
     if (used)
         deck->model.max_window_layers = zero ? 0 : (int64_t)layers->number;
     if (used && first != NULL && !zero)
-        code = read_size(s, "", layers->key, first, &deck->model.max_window_layers);
+        code = config_read_size(s, "", layers->key, first, &deck->model.max_window_layers);
     return code == ERROR_NONE ? check_layer_types(s, deck) : code;
 }
 
@@ -520,13 +179,13 @@ static int read_key(const struct config_source *s, const struct config_key *row,
     case CONFIG_WEIGHT:
         return read_weight(s, row, deck);
     case CONFIG_FLAG:
-        return read_bool(s, row->key, row->number != 0, (bool *)((char *)deck + row->offset));
+        return config_read_bool(s, row->key, row->number != 0, (bool *)((char *)deck + row->offset));
     case CONFIG_GATED:
         return read_gated(s, row, deck);
     case CONFIG_TIED:
         return read_tied(s, row, deck);
     case CONFIG_ROPE:
-        return read_rope(s, row, deck);
+        return config_read_rope(s, row, deck);
     case CONFIG_GELU:
         return read_gelu(s, row, deck);
     case CONFIG_CAUSAL:
@@ -549,10 +208,10 @@ static int read_key(const struct config_source *s, const struct config_key *row,
 
 static int read_keys(const struct config_source *s, struct deck *deck)
 {
-    const json_t *quantization = value_of(s->root, "quantization_config");
+    const json_t *quantization = config_value(s->root, "quantization_config");
     int code = ERROR_NONE;
     if (quantization != NULL)
-        code = not_supported(s, "", "quantization_config", quantization, "null");
+        code = config_not_supported(s, "", "quantization_config", quantization, "null");
     deck->model.tied = DECK_TIED_NO;
     for (const struct config_key *row = s->family->keys; row->key != NULL && code == ERROR_NONE; row++)
         if (config_key_in(row, s->dialect))
@@ -596,12 +255,12 @@ static int check_deck(const char *path, enum checkpoint_dialect dialect, const s
 static int read_object(struct deck *deck, const char *path, enum checkpoint_dialect dialect, const json_t *root)
 {
     struct config_source source = {.path = path, .dialect = dialect, .root = root};
-    int code = read_family(&source);
+    int code = config_read_family(&source);
     if (code == ERROR_NONE)
         code = read_keys(&source, deck);
     if (code != ERROR_NONE)
         return code;
-    code = read_head(&source, deck);
+    code = config_read_head(&source, deck);
     if (code != ERROR_NONE)
         return code;
     deck->model.family = family_choice(source.family);
@@ -622,64 +281,4 @@ int config_read(struct deck *deck, const char *folder, enum checkpoint_dialect d
     json_decref(root);
     free(path);
     return code;
-}
-
-int config_token_rows(int64_t *rows, const char *folder, int64_t vocabulary)
-{
-    static const char key[] = "padded_vocab_size";
-    char *path = memory_format("%s/config.json", folder);
-    json_t *root;
-    int code = json_file_read(&root, path);
-    const struct config_source source = {.path = path, .dialect = DIALECT_TE, .root = root};
-    *rows = -1;
-    if (code == ERROR_NONE && json_object_get(root, key) != NULL) {
-        const json_t *value = value_of(root, key);
-        *rows = vocabulary;
-        if (value != NULL)
-            code = read_size(&source, "", key, value, rows);
-        if (code == ERROR_NONE && *rows < vocabulary)
-            code = refuse(&source, "", key, value, "must be at least vocab_size");
-    }
-    json_decref(root);
-    free(path);
-    return code;
-}
-
-static int read_ends(struct end_tokens *ends, const char *path, int64_t vocabulary)
-{
-    json_t *root;
-    int outside = 0, code = json_file_read(&root, path);
-    if (code == ERROR_NONE)
-        code = end_tokens_read(ends, root, path, vocabulary, &outside);
-    if (code == ERROR_NONE && outside > 0)
-        log_warn("%s: key eos_token_id: ids not below vocab_size = %lld are ignored: %d", path, (long long)vocabulary,
-                 outside);
-    json_decref(root);
-    return code;
-}
-
-int config_ends(struct model_ends *ends, const char *folder, int64_t vocabulary)
-{
-    char *config = memory_format("%s/config.json", folder);
-    char *generation = memory_format("%s/generation_config.json", folder);
-    struct stat status;
-    *ends = (struct model_ends){0};
-    int code = read_ends(&ends->config, config, vocabulary);
-    if (code == ERROR_NONE && stat(generation, &status) == 0)
-        code = read_ends(&ends->generation, generation, vocabulary);
-    free(config);
-    free(generation);
-    return code;
-}
-
-int64_t config_padding(const char *folder)
-{
-    char *path = memory_format("%s/config.json", folder);
-    json_t *root;
-    int64_t padding = -1;
-    if (json_file_read(&root, path) == ERROR_NONE && json_is_integer(value_of(root, "pad_token_id")))
-        padding = json_integer_value(value_of(root, "pad_token_id"));
-    json_decref(root);
-    free(path);
-    return padding;
 }

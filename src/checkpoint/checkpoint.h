@@ -172,8 +172,8 @@ int checkpoint_find_to_load(struct comm *world, const char *where, char **path, 
 char *checkpoint_set_aside(struct comm *world, const char *path);
 
 /* Checks that `where` exists. Collective. ERROR_USER: it does not; the message begins with `before`, the path and
- * `behind`, with which the caller names the key or option. */
-int checkpoint_look(struct comm *world, const char *before, const char *where, const char *behind);
+ * `after`, with which the caller names the key or option. */
+int checkpoint_look(struct comm *world, const char *before, const char *where, const char *after);
 
 /* Records the error that the folder has no checkpoint and one is needed, with a message of its own for a run that has
  * not saved one yet. The message begins with `before`, the folder and `after`. Returns ERROR_USER. Local. */

@@ -177,12 +177,12 @@ static int find_in_folder(struct comm *world, const char *folder, bool tensors, 
     return comm_agree(world, code);
 }
 
-int checkpoint_look(struct comm *world, const char *before, const char *where, const char *behind)
+int checkpoint_look(struct comm *world, const char *before, const char *where, const char *after)
 {
     struct stat status;
     int code = ERROR_NONE;
     if (world->rank == 0 && stat(where, &status) != 0)
-        code = error_user("%s%s%s: cannot find a checkpoint or run folder there: %s", before, where, behind,
+        code = error_user("%s%s%s: cannot find a checkpoint or run folder there: %s", before, where, after,
                           path_failure(where, errno));
     return comm_agree(world, code);
 }

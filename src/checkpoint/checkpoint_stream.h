@@ -32,9 +32,9 @@ int checkpoint_source_read(struct checkpoint_source *source, const struct checkp
 /* NULL: does nothing. */
 void checkpoint_source_close(struct checkpoint_source *source);
 
-/* Reads the weights of units first .. end - 1 of a verified file, which need not have adapters that are not read, and
- * may have a language-model head where the model has a fine-tuning head that is not read. Calls
- * take for each piece, with piece->staging filled. Local. Errors: those of take; ERROR_USER: tensors do not fit the
+/* Reads the weights of units first .. end - 1 of a verified file. Units that are not read may differ: the file need not
+ * have their adapters, and may have a language-model head where the model has a fine-tuning head. Calls take for each
+ * piece, with piece->staging filled. Local. Errors: those of take; ERROR_USER: tensors do not fit the
  * model (the message names each). */
 int checkpoint_stream_read(const struct model *model, int first, int end, const char *path,
                            int (*take)(void *self, const struct checkpoint_piece *piece), void *self);

@@ -16,7 +16,7 @@ struct folder_lock {
 
 /* Acquires the lock. If its last owner was killed, takes it over with a message. If the file system has no locks, the
  * file's text decides: the lock is held if it names a living process of this host; otherwise it is taken over with a
- * warning. Collective. ERROR_USER: a live run holds it (the message has host, process, job and start time), or a file
+ * warning. Collective. ERROR_USER: a live run has it (the message has host, process, job and start time), or a file
  * of that name is not a lock. ERROR_ENVIRONMENT. */
 int lock_acquire(struct folder_lock *lock, struct comm *world, const char *folder);
 /* Releases the lock, if it was acquired. leave_nothing: also removes the file if it is the only one in the folder.

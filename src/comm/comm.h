@@ -78,9 +78,9 @@ void comm_set_timeout(double seconds);
  * May be nested. Local; all ranks must call both. */
 void comm_begin_long_work(void);
 void comm_end_long_work(void);
-/* The current limit in seconds, 0 = none; for implementations of communicators. */
+/* Returns the current limit in seconds, 0 = none; for implementations of communicators. */
 double comm_limit(void);
-/* Seconds that this process has spent in collectives of communicators so far. */
+/* Returns the seconds that this process has spent in collectives of communicators so far. */
 double comm_seconds(void);
 
 /* Roll calls: a rank that waits in a collective answers the roll calls of other ranks, and ranks that do not answer are
@@ -129,7 +129,7 @@ int comm_agree(struct comm *comm, int code);
 struct comm_spread {
     double minimum, mean, maximum;
 };
-/* Returns them on all ranks. Collective. */
+/* Returns the spread of a value on all ranks. Collective. */
 struct comm_spread comm_spread(struct comm *comm, double value);
 
 /* Makes a group (core/group.h) of the ranks of comm: collectives on the executor's memory, or on host memory if

@@ -19,9 +19,9 @@ struct comm_traffic {
 
 enum counting_call { COUNTING_BROADCAST, COUNTING_GATHER, COUNTING_ALL_GATHER, COUNTING_REDUCE, COUNTING_EXCHANGE };
 
-/* Called at the end of a collective, when `out` has what each rank passed, if all passed what this one did; may change
- * it. Broadcasts: out is [bytes], which root sends. Gathers: [size * bytes], on ranks that receive them. Reductions:
- * int64_t values, `bytes` of them. Exchanges (all_to_all): [size * bytes], if `empty` is not set. */
+/* Called at the end of a collective. `out` has its result, computed as if each rank had passed what this one passed;
+ * the rule may change it. Broadcasts: out is [bytes], which root sends. Gathers: [size * bytes], on ranks that receive
+ * them. Reductions: int64_t values, `bytes` of them. Exchanges (all_to_all): [size * bytes], if `empty` is not set. */
 typedef void counting_rule(void *self, const struct comm *comm, enum counting_call call, void *out, int64_t bytes,
                            int root);
 

@@ -36,13 +36,13 @@ const struct command command_import = {
     .help =
         "Reads config.json and model.safetensors, or shards with their index, of a Llama, Qwen, Mistral, Mixtral,\n"
         "OLMo 2, ESM-2, ESM C, Nucleotide Transformer v2 or AMPLIFY, in the dialect of Hugging Face or of\n"
-        "BioNeMo's recipes (TransformerEngine), as the names of the tensors tell. Writes a checkpoint that eval,\n"
-        "generate, embed, export and inspect read, and from which model.initialise_from starts a training. Weights\n"
-        "may be fp32, bf16 or fp16; tensors that are not trained (ESM-2's contact head) are carried along. A Llama's\n"
-        "text tokenizer (tokenizer.json or tokenizer.model) is kept with its files unchanged, such as a chat\n"
+        "BioNeMo's recipes (TransformerEngine), whichever the names of the tensors show. Writes a checkpoint that\n"
+        "eval, generate, embed, export and inspect read, and from which model.initialise_from starts a training.\n"
+        "Weights may be fp32, bf16 or fp16; tensors that are not trained (ESM-2's contact head) are carried along. A\n"
+        "Llama's text tokenizer (tokenizer.json or tokenizer.model) is kept with its files unchanged, such as a chat\n"
         "template, and so are all end tokens; a tokenizer is not required.\n\n"
         "With --base, FOLDER has the adapter_config.json and adapter_model.safetensors of peft. The checkpoint has\n"
-        "the base's weights and the adapters, which a run with lora.rank goes on with and export merges.",
+        "the base's weights and the adapters: a run with lora.rank trains them further, and export merges them.",
     .options = options,
     .least = 1,
     .most = 1,

@@ -86,9 +86,9 @@ const struct command command_jobscripts = {
     .name = "jobscripts",
     .arguments = "[FILE]",
     .summary = "print the folder of the job scripts, a list of them, or one of them",
-    .help = "Prints the folder of this program's job scripts, or the script FILE. A script takes what all scripts\n"
-            "share from this command, because a batch system runs a copy of it from another folder and the program\n"
-            "may be in a container. A changed copy works as well:\n\n"
+    .help = "Prints the folder of this program's job scripts, or the script FILE. A script finds the\n"
+            "functions that all scripts share by this command, because a batch system runs a copy of the script from\n"
+            "another folder and the program may be in a container. A changed copy works as well:\n\n"
             "  cistron jobscripts train.slurm >my_run.slurm",
     .options = options,
     .least = 0,

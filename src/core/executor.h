@@ -141,7 +141,7 @@ struct executor_profiling {
     void (*stamp)(struct executor *executor, struct stream *stream, int64_t number);
     /* Returns the seconds from one stamp to another. The stream has passed both. */
     double (*stamp_seconds)(struct executor *executor, int64_t from, int64_t to);
-    /* Starts or stops the collection of an attached profiler. */
+    /* Starts (begin) or stops the collection of an attached profiler. */
     void (*watch)(struct executor *executor, bool begin);
     /* Begins a range `name` of launches, which may be nested. NULL: ends the innermost range. */
     void (*range)(struct executor *executor, const char *name);

@@ -28,8 +28,8 @@ struct group_class {
      * copy engines, without SMs. allocate and release are collective, with the same sizes in the same order on all
      * ranks; call release after all uses of the memory have run. NULL: the group has no such memory. */
     void *(*allocate)(struct group *group, int64_t bytes);
-    /* Takes the device memory that collectives of any size need, so that later ones take none. Not called, collectives
-     * work too. NULL: they need none. Collective. */
+    /* Allocates the device memory that collectives of any size need, so that later collectives allocate none. Optional:
+     * collectives work without this call. NULL: they need no memory. Collective. */
     void (*connect)(struct group *group);
     void (*release)(struct group *group, void *memory);
     void (*destroy)(struct group *group); /* collective */

@@ -127,6 +127,7 @@ struct op_info {
     int field_count;
 };
 
+/* Returns the description of an op; a static struct. */
 const struct op_info *op_info(enum op op);
 
 /* Returns the floating-point operations of a GEMM, of experts too, or attention, 2 per useful multiply-add; 0 for all
@@ -134,7 +135,7 @@ const struct op_info *op_info(enum op op);
 int64_t op_flops(enum op op, const void *args);
 
 /* Returns the minimum memory traffic in bytes, without reuse in caches: the size of each tensor, twice if the op both
- * reads and writes it. */
+ * reads and writes it. Matrices of the pairs of a mixture of experts count with their expected rows (mean_rows). */
 int64_t op_bytes(enum op op, const void *args);
 
 /* Return the tensor of field number `field`, and its access (enum op_access), given whether args accumulate. */

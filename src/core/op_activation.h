@@ -14,9 +14,11 @@ struct swiglu_forward_args {
     struct tensor y;              /* f [T, F]; optional with `to` */
     struct tensor ends;           /* optional i32 [1, E], without `to`: rows from the last of ends on are not written */
     struct quantized_operands to; /* quantized operands of y */
+    int64_t mean_rows;            /* the expected last of ends, for counts of bytes; 0: T */
 };
 
-/* y_to: also makes the forward's y again, as quantized operands only, so that nobody has to keep them. */
+/* The gradient of swiglu_forward: with s = sigmoid(gate), dx = [dy * up * s * (1 + gate (1 - s)) | dy * silu(gate)].
+ * y_to: the forward's y is recomputed too, as quantized operands only, so that they need not be kept from forward. */
 struct swiglu_backward_args {
     struct tensor x;                /* f [T, 2 F] */
     struct tensor dy;               /* f [T, F] */
@@ -24,6 +26,7 @@ struct swiglu_backward_args {
     struct tensor ends;             /* optional, as in swiglu_forward, without `to` and y_to */
     struct quantized_operands to;   /* quantized operands of dx */
     struct quantized_operands y_to; /* optional quantized operands of y */
+    int64_t mean_rows;              /* as in swiglu_forward */
 };
 
 /* y = x * Phi(x); Phi is the normal distribution's cumulative function, computed with erf. tanh_form: the approximation

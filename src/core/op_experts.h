@@ -66,7 +66,7 @@ struct expert_gemm_args {
     struct tensor b;    /* a's type [E K, N]; [E N, K] when transpose_b */
     struct tensor ends; /* i32 [1, E] */
     struct tensor d;    /* a's type [S, N] */
-    int64_t mean_rows;  /* the expected ends[E - 1], for counts of FLOPs; 0: S */
+    int64_t mean_rows;  /* the expected ends[E - 1], for counts of FLOPs and bytes; 0: S */
     bool transpose_b;
 };
 
@@ -89,6 +89,7 @@ struct combine_forward_args {
     struct tensor weights; /* optional stat [T, C]; absent: 1 */
     struct tensor addend;  /* optional f [T, H], of x's type; may be y itself; absent: 0 */
     struct tensor y;       /* x's type [T, H] */
+    int64_t mean_rows;     /* the expected number of places that are not -1, for counts of bytes; 0: S */
 };
 
 /* dx[places[t, c]] = weights[t, c] dy[t]; d_weights[t, c] = dy[t] . x[places[t, c]], 0 for place -1. Rows of dx without
@@ -100,6 +101,7 @@ struct combine_backward_args {
     struct tensor weights;   /* stat [T, C] */
     struct tensor dx;        /* dy's type [S, H] */
     struct tensor d_weights; /* stat [T, C] */
+    int64_t mean_rows;       /* as in combine_forward */
 };
 
 #endif

@@ -59,9 +59,41 @@ int64_t op_flops(enum op op, const void *args)
     }
 }
 
+/* Returns the bytes of the rows of a matrix of pairs that are not expected to exist. */
+static int64_t absent_bytes(const struct tensor *pairs, int64_t mean_rows)
+{
+    return mean_rows > 0 ? (pairs->rows - mean_rows) * pairs->cols * dtype_size(pairs->dtype) : 0;
+}
+
+/* Returns the bytes of all matrices of an op whose last rows are not expected to exist: the pairs of a rank's experts,
+ * of which the router's choice, on the device, leaves fewer than there is memory for. */
+static int64_t all_absent_bytes(enum op op, const void *args)
+{
+    const struct embedding_forward_args *e = args;
+    const struct swiglu_forward_args *s = args;
+    const struct swiglu_backward_args *b = args;
+    const struct combine_forward_args *c = args;
+    const struct combine_backward_args *d = args;
+    switch (op) {
+    case OP_EMBEDDING_FORWARD:
+        return absent_bytes(&e->y, e->mean_rows);
+    case OP_SWIGLU_FORWARD:
+        return absent_bytes(&s->x, s->mean_rows) + absent_bytes(&s->y, s->mean_rows);
+    case OP_SWIGLU_BACKWARD:
+        return absent_bytes(&b->x, b->mean_rows) + absent_bytes(&b->dy, b->mean_rows) +
+               absent_bytes(&b->dx, b->mean_rows);
+    case OP_COMBINE_FORWARD:
+        return absent_bytes(&c->x, c->mean_rows);
+    case OP_COMBINE_BACKWARD:
+        return absent_bytes(&d->x, d->mean_rows) + absent_bytes(&d->dx, d->mean_rows);
+    default:
+        return 0;
+    }
+}
+
 int64_t op_bytes(enum op op, const void *args)
 {
-    int64_t bytes = 0;
+    int64_t bytes = -all_absent_bytes(op, args);
     for (int i = 0; i < op_info(op)->field_count; i++) {
         const struct tensor *t = op_tensor(op, args, i);
         int64_t once = tensor_present(t) ? tensor_count(t) * dtype_size(t->dtype) : 0;

@@ -39,6 +39,7 @@ struct embedding_forward_args {
     struct tensor weight; /* f [V, H] */
     struct tensor y;      /* f [T, H] */
     struct tensor ends;   /* optional i32 [1, E]: rows from the last of ends on are not written */
+    int64_t mean_rows;    /* the expected last of ends, for counts of bytes; 0: T */
     int64_t origin;
 };
 

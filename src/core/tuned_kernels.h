@@ -58,6 +58,7 @@ struct tuning_share {
     int rank, ranks;
 };
 
+/* Returns whether this rank times the kernels of a key. */
 bool tuning_share_has(const struct tuning_share *share, int kind, const void *key, int64_t key_bytes);
 
 /* Returns whether bytes begin as a table does; the table may be damaged or truncated. Returns true for 0 bytes. */

@@ -2,8 +2,10 @@
 #include "cpu/kernel.h"
 
 #include "base/error.h"
+#include "base/memory.h"
 
 #include <omp.h>
+#include <string.h>
 
 #if defined(CISTRON_GEMM_DNNL)
 #include <oneapi/dnnl/dnnl.h>
@@ -25,7 +27,21 @@ static void multiply(int64_t m, int64_t n, int64_t k, float alpha, struct sgemm_
                     (long long)n, (long long)k);
 }
 
+/* oneDNN's kernels for AVX and AVX2 (measured with 2.6) round a row of d alike wherever it lies only within whole tiles
+ * of TILE rows, and only among at most 256 rows: for more they have another algorithm. Its kernels for AVX-512 were not
+ * measured. */
+bool sgemm_rows_are_independent(void)
+{
+    dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
+    return isa == dnnl_cpu_isa_avx || isa == dnnl_cpu_isa_avx2 || isa == dnnl_cpu_isa_avx2_vnni;
+}
+
 #else
+
+bool sgemm_rows_are_independent(void)
+{
+    return false;
+}
 
 /* The library counts rows, columns and strides in 32 bits. */
 static int checked(int64_t size)
@@ -44,6 +60,43 @@ static void multiply(int64_t m, int64_t n, int64_t k, float alpha, struct sgemm_
 }
 
 #endif
+
+enum {
+    TILE = 12, /* rows */
+    STRIP = 16 /* rows or columns; a multiple of it splits few register tiles of any library */
+};
+
+/* As multiply(), for matrices that are stored row after row (b: column after column), in blocks that fit the library's
+ * algorithm for few rows. The last m % TILE rows become a tile of their own, filled with zeros: at most TILE - 1 rows
+ * more are computed. */
+static void multiply_tiles(int64_t m, int64_t n, int64_t k, float alpha, struct sgemm_matrix a, struct sgemm_matrix b,
+                           float beta, float *d, int64_t d_stride)
+{
+    enum { ROWS = 10 * TILE, COLUMNS = 256 };
+    int64_t rest = m % TILE, whole = m - rest;
+    for (int64_t col = 0, width; col < n; col += width) {
+        width = n - col < COLUMNS + STRIP ? n - col : COLUMNS;
+        for (int64_t row = 0; row < whole; row += ROWS) {
+            struct sgemm_matrix rows = a, columns = b;
+            rows.data += row * a.stride;
+            columns.data += col * b.stride;
+            multiply(cpu_min(ROWS, whole - row), width, k, alpha, rows, columns, beta, d + row * d_stride + col,
+                     d_stride);
+        }
+    }
+    if (rest == 0)
+        return;
+
+    float *tile = memory_allocate(TILE * (k + n) * sizeof *tile), *d_tile = tile + TILE * k;
+    for (int64_t i = 0; i < rest; i++) {
+        memcpy(tile + i * k, a.data + (whole + i) * a.stride, k * sizeof *tile);
+        memcpy(d_tile + i * n, d + (whole + i) * d_stride, n * sizeof *tile);
+    }
+    multiply_tiles(TILE, n, k, alpha, (struct sgemm_matrix){.data = tile, .stride = k}, b, beta, d_tile, n);
+    for (int64_t i = 0; i < rest; i++)
+        memcpy(d + (whole + i) * d_stride, d_tile + i * n, n * sizeof *tile);
+    memory_free(tile);
+}
 
 #if defined(CISTRON_GEMM_CBLAS) && defined(__GNUC__)
 /* OpenBLAS may have its own threads; other CBLAS libraries lack these functions. */
@@ -64,26 +117,29 @@ static void keep_library_single(void)
 void sgemm(int threads, int64_t m, int64_t n, int64_t k, float alpha, struct sgemm_matrix a, struct sgemm_matrix b,
            float beta, float *d, int64_t d_stride)
 {
-    enum { STRIP = 16 };                /* rows or columns; a multiple of it splits few register tiles of any library */
     int before = omp_get_max_threads(); /* a library that uses OpenMP reads this number, outside parallel regions too */
     omp_set_num_threads(1);
     keep_library_single();
-    bool by_rows = m >= n;
-    int64_t length = by_rows ? m : n;
-    int parts = (int)cpu_min(threads, (length + STRIP - 1) / STRIP);
+    bool by_rows = m >= n, in_tiles = m > 1 && b.transpose && !a.transpose && sgemm_rows_are_independent();
+    void (*multiply_strip)(int64_t, int64_t, int64_t, float, struct sgemm_matrix, struct sgemm_matrix, float, float *,
+                           int64_t) = in_tiles ? multiply_tiles : multiply;
+    int64_t length = by_rows ? m : n, strip = by_rows && in_tiles ? TILE : STRIP;
+    int64_t whole = length - length % strip; /* the last strip has the rest: a column alone is rounded differently */
+    int parts = (int)cpu_min(threads, whole / strip);
     if (parts <= 1) {
-        multiply(m, n, k, alpha, a, b, beta, d, d_stride);
+        multiply_strip(m, n, k, alpha, a, b, beta, d, d_stride);
     } else {
 #pragma omp parallel for num_threads(parts) schedule(static)
         for (int i = 0; i < parts; i++) {
-            int64_t first = cpu_part(length, parts, i, STRIP), count = cpu_part(length, parts, i + 1, STRIP) - first;
+            int64_t first = cpu_part(whole, parts, i, strip);
+            int64_t count = (i + 1 < parts ? cpu_part(whole, parts, i + 1, strip) : length) - first;
             struct sgemm_matrix a_strip = a, b_strip = b;
             if (by_rows) {
                 a_strip.data += a.transpose ? first : first * a.stride;
-                multiply(count, n, k, alpha, a_strip, b, beta, d + first * d_stride, d_stride);
+                multiply_strip(count, n, k, alpha, a_strip, b, beta, d + first * d_stride, d_stride);
             } else {
                 b_strip.data += b.transpose ? first * b.stride : first;
-                multiply(m, count, k, alpha, a, b_strip, beta, d + first, d_stride);
+                multiply_strip(m, count, k, alpha, a, b_strip, beta, d + first, d_stride);
             }
         }
     }

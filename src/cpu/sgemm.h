@@ -17,4 +17,8 @@ struct sgemm_matrix {
 void sgemm(int threads, int64_t m, int64_t n, int64_t k, float alpha, struct sgemm_matrix a, struct sgemm_matrix b,
            float beta, float *d, int64_t d_stride);
 
+/* Returns whether on this processor a row of d has the same bits whatever other rows d has, where b alone is transposed
+ * (the output x w^T of a linear layer) and m > 1. Only then do losses not depend on the size of a batch. */
+bool sgemm_rows_are_independent(void);
+
 #endif

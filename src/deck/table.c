@@ -457,12 +457,12 @@ const struct deck_row deck_table[] = {
             "parallel.shard shards the state of a stage over its ranks; \"gradients\" and \"full\" then communicate in "
             "each micro-batch (doc/parallel.md)."},
     {INT(parallel.virtual_stages, 1, 1, 32), .restart = RESTART_LOGGED, .was = "parallel.virtual",
-     .doc = "Parts of the model per stage (interleaved schedule): divides the pipeline bubble, and multiplies its "
+     .doc = "Model chunks per stage (interleaved schedule): divides the pipeline bubble, and multiplies its "
             "traffic, by this number. A step then needs a multiple of parallel.pipeline micro-batches."},
     {CHOICE(parallel.pipeline_balance, DECK_STAGES_COST, "cost", "layers", "ends"), .restart = RESTART_LOGGED,
      .was = "parallel.stages",
-     .doc = "How layers are divided among the parts, as evenly as possible: by cost, with the head's GEMMs; by number; "
-            "or by number with embedding and head as a layer each (\"ends\")."},
+     .doc = "How layers are divided among the model chunks, as evenly as possible: by cost, with the head's GEMMs; by "
+            "number; or by number with embedding and head as a layer each (\"ends\")."},
 
     {INT(parallel.tensor, 1, 1, INDEX), .unit = "ranks", .restart = RESTART_LOGGED,
      .doc = "Tensor parallelism: consecutive ranks that share each layer, with a part of the heads, of the MLP, and of "

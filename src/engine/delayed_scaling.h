@@ -29,7 +29,7 @@ bool delayed_scaling_present(const struct delayed_scaling *scaling);
 void delayed_scaling_share(const struct delayed_scaling *scaling, struct group *group, struct stream *stream);
 /* Ends a step: adds the amaxes to the histories and computes the scales. */
 void delayed_scaling_update(const struct delayed_scaling *scaling, struct stream *stream);
-/* Forgets this step's amaxes. */
+/* Sets this step's amaxes to 0, as at the start of a step. */
 void delayed_scaling_restart(const struct delayed_scaling *scaling, struct stream *stream);
 
 /* Save and restore the state for a resumed training; the scaling must be present. fetch copies history, scale and

@@ -91,7 +91,7 @@ struct engine {
     const struct engine_states *states; /* in engine_embed, else NULL */
     int64_t state_tokens;               /* tokens of its batch */
     struct tensor fetched; /* in the executor's host memory: some rows of states; absent unless memory.use is EMBED */
-    /* Set by the caller for engine_evaluate of a model with a fine-tuning head; NULL: nobody looks. Called for each
+    /* Set by the caller for engine_evaluate of a model with a fine-tuning head; NULL: not called. Called for each
      * micro-batch on ranks that compute the head, of tensor ranks on the first, with its outputs [rows, task.labels]
      * and labels i32 [1, rows], in host memory and valid during the call; labels below 0 are none, and with targets the
      * others are their rows. */

@@ -111,7 +111,7 @@ static void check_piece(const struct engine *e, const struct engine_piece *piece
 {
     const int64_t length = e->lengths[piece->sequence] + piece->count;
     if (length > e->settings.positions)
-        error_fatal("a sequence of %lld tokens has no room in this engine's cache of %lld", (long long)length,
+        error_fatal("a sequence of %lld tokens does not fit in this engine's cache of %lld", (long long)length,
                     (long long)e->settings.positions);
 }
 

@@ -22,7 +22,7 @@ void *memory_address(const struct execution *execution, const struct unit *unit,
 {
     const struct engine_memory *memory = execution->owner->memory;
     const struct unit_memory *own = &memory->units[unit->index];
-    if (keeps(execution->pass) && id_set_has(&own->away, id))
+    if (keeps(execution->pass) && id_set_has(&own->offloaded, id))
         return offload_buffer(&memory->offload[unit->chunk], own->offload_number) + own->kept_offset[id];
     if (keeps(execution->pass) && id_set_has(&own->kept, id)) {
         const struct chunk_memory *chunk = &memory->chunks[unit->chunk];
@@ -244,11 +244,11 @@ static int64_t tensor_bytes(const struct planner *p, const struct unit *unit, in
 }
 
 /* Lays out a unit's kept tensors, either the offloaded or the other ones, from `bytes` on; returns the end. */
-static int64_t lay_out(const struct planner *p, int u, bool away, int64_t bytes)
+static int64_t lay_out(const struct planner *p, int u, bool offloaded, int64_t bytes)
 {
     struct unit_memory *own = &p->memory->units[u];
     for (int id = 0; id < p->model->units[u].tensor_count; id++) {
-        if (!id_set_has(&own->kept, id) || id_set_has(&own->away, id) != away)
+        if (!id_set_has(&own->kept, id) || id_set_has(&own->offloaded, id) != offloaded)
             continue;
         own->kept_offset[id] = bytes;
         bytes += tensor_bytes(p, &p->model->units[u], id);
@@ -288,7 +288,7 @@ static int64_t place_slots(struct engine_memory *memory, const int *slots)
 
 /* Selects the offloaded tensors: all kept tensors of the offloaded layers but their outputs, which the next unit's
  * backward reads. */
-static void choose_away(const struct planner *p)
+static void choose_offloaded(const struct planner *p)
 {
     const struct layer_list *layers = &p->model->settings.recompute.offloaded;
     if (layers->count > 0 && p->settings->split_backward)
@@ -299,7 +299,7 @@ static void choose_away(const struct planner *p)
             continue;
         for (int id = 0; id < p->model->units[u].tensor_count; id++)
             if (id != UNIT_OUTPUT && id_set_has(&own->kept, id))
-                id_set_add(&own->away, id);
+                id_set_add(&own->offloaded, id);
         const int64_t bytes = lay_out(p, u, true, 0);
         if (bytes > 0)
             own->offload_number = offload_add(&p->memory->offload[p->model->units[u].chunk], bytes);
@@ -445,7 +445,7 @@ static void choose_kept(struct planner *p)
     for (int u = 0; u < units; u++)
         memory->units[u].kept = needed[u];
     memory_free(needed);
-    choose_away(p);
+    choose_offloaded(p);
     for (int u = 0; u < units; u++) /* from now on: the scratch of other micro-batches is planned too */
         p->model->units[u].gradient_rounded = p->model->units[u].rounds_gradients;
     p->kept_bytes = lay_out_kept(p);

@@ -18,7 +18,7 @@ struct unit_memory {
     int64_t *kept_offset;                  /* [tensors], bytes, in a slot of the chunk, or in an offload buffer */
     int64_t *transient_offset[PASS_COUNT]; /* [tensors], bytes */
     int64_t first_tensor;                  /* index of the first tensor among the model's */
-    struct id_set away;                    /* subset of kept: offloaded ids, which are in one of memory.buffers */
+    struct id_set offloaded;               /* subset of kept: offloaded ids, which are in one of memory.buffers */
     int offload_number; /* the unit's number among the chunk's units with offloaded tensors; -1: it has none */
 };
 

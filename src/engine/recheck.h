@@ -1,6 +1,6 @@
 /* Silent corruption: a micro-batch that several ranks compute gives each of them the same numbers, and replicas have
  * the same state. Where they differ, a device has computed or kept something wrong. This file computes the numbers;
- * train/recheck.h compares them between ranks. */
+ * train/recheck_verdict.h compares them between ranks. */
 #ifndef ENGINE_RECHECK_H
 #define ENGINE_RECHECK_H
 

@@ -21,9 +21,9 @@ const char *host_work_name(enum host_work work);
  * who do not answer. The constants are assumptions, not measured. */
 double host_seconds(const struct host_traffic *traffic, enum host_work work, const struct machine_rates *rates);
 
-/* Returns about how many bytes of a GPU NCCL allocates for the rank's communicators, beside the planned memory. A fit
- * to what NCCL 2.28.3 took in ten layouts of four H100s, to within 0.5 GiB (bench/results/gpu_layouts.txt). A group
- * whose collectives are copies takes about 0.25 GiB less than that. */
+/* Returns about how many bytes of a GPU NCCL allocates for the rank's communicators, in addition to the planned memory.
+ * A fit to what NCCL 2.28.3 took in ten layouts of four H100s, to within 0.5 GiB (bench/results/gpu_layouts.txt). A
+ * group whose collectives are copies takes about 0.25 GiB less than that. */
 int64_t host_communicator_memory(const struct host_traffic *traffic);
 
 #endif

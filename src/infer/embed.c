@@ -1,79 +1,29 @@
-#include "infer/embed.h"
+/* The command `cistron embed`: checks, files, memory and reports. */
 #include "base/available.h"
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "base/clones.h"
 #include "file/disk.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/progress.h"
 #include "base/range.h"
 #include "base/text.h"
 #include "base/thousands.h"
-#include "data/batch.h"
-#include "loader/masking.h"
-#include "infer/contacts.h"
-#include "infer/inference.h"
+#include "infer/embed_private.h"
 #include "infer/output.h"
-#include "infer/sequences.h"
-#include "infer/embed_choices.h"
 #include "estimate/fit.h"
 #include "records/record_reader.h"
-#include "tokenizer/strand.h"
 
-#include <float.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Tokens of a batch of short records: what a GPU computes well, and what a CPU does in a moment. */
 enum { DEVICE_TOKENS = 4096, HOST_TOKENS = 512 };
-enum { TOKENS_PER_RECORD = 8, MOST_TOKENS = 1 << 28, SENT_BYTES = 4 << 20 };
-
-/* One batch for each team. Rank 0 reads the file and sends the round to all ranks; the tokens of all batches are
- * contiguous. */
-struct embed_round {
-    int64_t *counts;  /* [teams]: records of each batch */
-    int64_t *lengths; /* [teams * most_records] tokens of each record; batch t begins at t * most_records */
-    int32_t *tokens;  /* [teams * batch_tokens] */
-    char **names;     /* [teams * most_records] as lengths; rank 0 */
-};
-
-struct embedder {
-    const struct embed_settings *settings;
-    struct inference *inference;
-    struct comm *world;
-    struct embed_choices choices;
-    int64_t width;                      /* numbers of a token's vectors: hidden for each layer */
-    int64_t strands;                    /* 1 or 2: sequences that are computed of a record */
-    int64_t begin, end;                 /* special tokens before and after a record */
-    int64_t longest;                    /* tokens of the longest record */
-    int64_t short_tokens;               /* tokens of a batch of short records */
-    int64_t batch_tokens, most_records; /* maxima of a batch */
-    struct record_sequences sequences;  /* rank 0 */
-    struct atomic_file output, table;   /* rank 0; the table is open beside an .npy file only */
-    char *table_path;                   /* rank 0 */
-    struct embeddings *file;            /* rank 0 */
-    struct spool_record waiting;        /* rank 0: the next record, not yet in a batch */
-    int more;                           /* waiting is valid */
-    struct embed_round round;
-    struct batch batch;       /* this team's batch */
-    int32_t *tokens;          /* [batch_tokens] tokens of one record */
-    float *vectors;           /* [batch_tokens][width] for this team's batch */
-    float *sent;              /* [SENT_BYTES] piece of a rank's vectors */
-    struct contact_maps maps; /* with settings->contacts */
-};
-
-/* Returns whether a record has one row. */
-static bool pools(const struct embedder *e)
-{
-    return e->choices.pool != EMBEDDINGS_NONE;
-}
+enum { TOKENS_PER_RECORD = 8, MOST_TOKENS = 1 << 28 };
 
 /* -- Before computing --------------------------------------------------------------------------------------------- */
 
-static int check_settings(struct embedder *e)
+static int check_settings(struct embed_command *e)
 {
     const struct embed_settings *s = e->settings;
     const int64_t most = s->max_length;
@@ -94,13 +44,13 @@ static int check_settings(struct embedder *e)
 }
 
 /* Checks and opens an output. Rank 0. */
-static int open_output(const struct embedder *e, struct atomic_file *output, const char *path)
+static int open_output(const struct embed_command *e, struct atomic_file *output, const char *path)
 {
     int code = output_check(path, e->settings->replace ? DISK_REPLACE : 0, e->settings->input, e->inference->path);
     return code == ERROR_NONE ? output_open(output, path) : code;
 }
 
-static int open_outputs(struct embedder *e)
+static int open_outputs(struct embed_command *e)
 {
     const char *path = e->settings->output, *ending = strrchr(path, '.');
     int code = open_output(e, &e->output, path);
@@ -113,7 +63,7 @@ static int open_outputs(struct embedder *e)
 }
 
 /* Rank 0. */
-static int read_input(struct embedder *e)
+static int read_input(struct embed_command *e)
 {
     const struct embed_settings *s = e->settings;
     const struct sequences_settings settings = {.path = s->input,
@@ -139,7 +89,7 @@ static int read_input(struct embedder *e)
     return code;
 }
 
-static int check_available(const struct embedder *e, int64_t need, int64_t available, const char *where)
+static int check_available(const struct embed_command *e, int64_t need, int64_t available, const char *where)
 {
     char needs[BYTES_TEXT], has[BYTES_TEXT];
     if (need <= available)
@@ -152,7 +102,7 @@ static int check_available(const struct embedder *e, int64_t need, int64_t avail
 
 /* Checks the memory before any rank of the node allocates. The engine is in the device's own memory, if there is one;
  * the vectors are in host memory. */
-static int check_memory(const struct embedder *e)
+static int check_memory(const struct embed_command *e)
 {
     struct executor *executor = e->inference->executor;
     const bool apart = executor->device != NULL;
@@ -171,7 +121,7 @@ static int check_memory(const struct embedder *e)
     return code;
 }
 
-static int create_file(struct embedder *e)
+static int create_file(struct embed_command *e)
 {
     const struct inference *inference = e->inference;
     const struct record_sequences *s = &e->sequences;
@@ -191,7 +141,7 @@ static int create_file(struct embedder *e)
                                                  .layer_count = e->choices.layer_count,
                                                  .records = records,
                                                  .name_bytes = s->name_bytes > 0 ? s->name_bytes : 1,
-                                                 .rows = pools(e) ? records : s->tokens,
+                                                 .rows = embed_pools(e) ? records : s->tokens,
                                                  .contacts = e->settings->contacts ? s->pairs : 0,
                                                  .begin_tokens = e->begin,
                                                  .end_tokens = e->end,
@@ -201,328 +151,16 @@ static int create_file(struct embedder *e)
     return code == ERROR_NONE ? spool_next(s->spool, &e->waiting, &e->more) : code;
 }
 
-static int close_file(struct embedder *e)
+static int close_file(struct embed_command *e)
 {
     int code = embeddings_close(e->file, ERROR_NONE);
     e->file = NULL;
     return output_close(&e->table, output_close(&e->output, code));
 }
 
-/* -- A round ------------------------------------------------------------------------------------------------------ */
-
-/* Returns the tokens of a batch for records of this length. */
-static int64_t batch_size(const struct embedder *e, int64_t length)
-{
-    int64_t size = e->short_tokens;
-    while (size < e->strands * length)
-        size *= 2;
-    return size;
-}
-
-/* Appends whole records to a batch until the next one does not fit, or belongs in a batch of another size. */
-static int fill_batch(struct embedder *e, int rank, int32_t *tokens, int64_t *used)
-{
-    const int64_t size = e->more ? batch_size(e, e->waiting.length) : 0;
-    int64_t count = 0, left = size;
-    int code = ERROR_NONE;
-    while (code == ERROR_NONE && e->more && e->strands * e->waiting.length <= left && count < e->most_records &&
-           batch_size(e, e->waiting.length) == size) {
-        int64_t at = rank * e->most_records + count++;
-        e->round.lengths[at] = e->waiting.length;
-        e->round.names[at] = memory_string(e->waiting.name);
-        code = spool_read(e->sequences.spool, tokens + *used, e->waiting.length);
-        *used += e->waiting.length;
-        left -= e->strands * e->waiting.length;
-        if (code == ERROR_NONE)
-            code = spool_next(e->sequences.spool, &e->waiting, &e->more);
-    }
-    e->round.counts[rank] = count;
-    return code;
-}
-
-static int share_round(struct embedder *e)
-{
-    const int teams = e->inference->teams;
-    struct embed_round *round = &e->round;
-    int64_t used = 0;
-    int code = ERROR_NONE;
-    for (int r = 0; r < teams && e->world->rank == 0 && code == ERROR_NONE; r++)
-        code = fill_batch(e, r, round->tokens, &used);
-    code = comm_agree(e->world, code);
-    if (code != ERROR_NONE)
-        return code;
-    comm_broadcast(e->world, &used, sizeof used, 0);
-    comm_broadcast(e->world, round->counts, teams * (int64_t)sizeof *round->counts, 0);
-    comm_broadcast(e->world, round->lengths, teams * e->most_records * (int64_t)sizeof *round->lengths, 0);
-    comm_broadcast(e->world, round->tokens, used * (int64_t)sizeof *round->tokens, 0);
-    return ERROR_NONE;
-}
-
-static const int64_t *lengths_of(const struct embedder *e, int rank)
-{
-    return e->round.lengths + rank * e->most_records;
-}
-
-static int64_t tokens_of(const struct embedder *e, int rank)
-{
-    int64_t sum = 0;
-    for (int64_t i = 0; i < e->round.counts[rank]; i++)
-        sum += lengths_of(e, rank)[i];
-    return sum;
-}
-
-/* Returns the number of rows of /vectors that a batch makes. */
-static int64_t rows_of(const struct embedder *e, int rank)
-{
-    return pools(e) ? e->round.counts[rank] : tokens_of(e, rank);
-}
-
-/* Columns of the states that are pooled at once, and the least number for a thread: a cache line. */
-enum { POOLED_COLUMNS = 256, LEAST_COLUMNS = 16, FEW_NUMBERS = 1 << 13 };
-
-/* Writes the mean of one token of each strand, or of all its residues, of `columns` columns of the states. row may
- * overlap the states: it begins at or before them. */
-CPU_CLONES static void pool_record(const struct embedder *e, const float *states, int64_t tokens, float *row,
-                                   int64_t columns)
-{
-    double sum[POOLED_COLUMNS] = {0};
-    const bool mean = e->choices.pool == EMBEDDINGS_MEAN;
-    const int64_t first = mean ? e->begin : e->choices.pool == EMBEDDINGS_LAST ? tokens - 1 : 0;
-    const int64_t count = mean ? tokens - e->begin - e->end : 1;
-    for (int64_t s = 0; s < e->strands; s++)
-        for (int64_t t = s * tokens + first; t < s * tokens + first + count; t++)
-            for (int64_t i = 0; i < columns; i++)
-                sum[i] += states[t * e->width + i];
-    for (int64_t i = 0; i < columns; i++)
-        row[i] = count > 0 ? (float)(sum[i] / (double)(e->strands * count)) : NAN;
-}
-
-/* Pool "none" of both strands: writes the mean of each token's state and that of its complement in the other strand to
- * rows [tokens], which begin at or before the states. */
-CPU_CLONES static void join_strands(const struct embedder *e, const float *states, int64_t tokens, float *rows,
-                                    int64_t columns)
-{
-    const int64_t width = e->width, last = tokens - 1 - e->end;
-    for (int64_t t = 0; t < tokens; t++) {
-        const bool special = t < e->begin || t > last;
-        const float *other = states + (tokens + (special ? t : e->begin + last - t)) * width;
-        for (int64_t i = 0; i < columns; i++)
-            rows[t * width + i] = (states[t * width + i] + other[i]) / 2;
-    }
-}
-
-/* Pools all records of this team's batch in the columns first .. first + columns - 1, which do not depend on others. */
-static void pool_columns(const struct embedder *e, int64_t first, int64_t columns)
-{
-    const int own = e->inference->team;
-    const float *states = e->vectors + first;
-    float *row = e->vectors + first;
-    for (int64_t i = 0; i < e->round.counts[own]; i++) {
-        const int64_t length = lengths_of(e, own)[i];
-        if (pools(e))
-            pool_record(e, states, length, row, columns);
-        else
-            join_strands(e, states, length, row, columns);
-        states += e->strands * length * e->width;
-        row += (pools(e) ? 1 : length) * e->width;
-    }
-}
-
-/* Returns the threads for this team's batch. */
-static int threads_for(const struct embedder *e, int64_t tokens)
-{
-    return tokens * e->width > FEW_NUMBERS ? e->inference->threads : 1;
-}
-
-/* Each thread pools some columns of all records, so the order of a column's sum does not depend on their number. */
-static void pool_batch(const struct embedder *e, int64_t tokens)
-{
-    const int64_t lines = (e->width + LEAST_COLUMNS - 1) / LEAST_COLUMNS, parts = MIN(threads_for(e, tokens), lines);
-#pragma omp parallel for num_threads((int)parts) schedule(static)
-    for (int64_t part = 0; part < parts; part++) {
-        const int64_t end = MIN((part + 1) * lines / parts * LEAST_COLUMNS, e->width);
-        for (int64_t first = part * lines / parts * LEAST_COLUMNS; first < end; first += POOLED_COLUMNS)
-            pool_columns(e, first, MIN(POOLED_COLUMNS, end - first));
-    }
-}
-
-CPU_CLONES static bool all_finite(const float *values, int64_t count)
-{
-    int finite = 1;
-    for (int64_t i = 0; i < count; i++)
-        finite &= fabsf(values[i]) <= FLT_MAX;
-    return finite != 0;
-}
-
-static bool is_finite_batch(const struct embedder *e, int64_t tokens)
-{
-    int finite = 1;
-#pragma omp parallel for num_threads(threads_for(e, tokens)) schedule(static) reduction(& : finite)
-    for (int64_t t = 0; t < tokens; t++)
-        finite &= all_finite(e->vectors + t * e->width, e->width);
-    return finite != 0;
-}
-
-/* Divides each layer's part of a row by its L2 norm. */
-static void normalize_row(const struct embedder *e, float *row)
-{
-    const int64_t hidden = e->inference->setup.model.hidden;
-    for (float *part = row; part < row + e->width; part += hidden) {
-        double squares = 0;
-        for (int64_t i = 0; i < hidden; i++)
-            squares += (double)part[i] * part[i];
-        for (int64_t i = 0; i < hidden && squares > 0; i++)
-            part[i] = (float)(part[i] / sqrt(squares));
-    }
-}
-
-static void normalize_rows(const struct embedder *e, int64_t rows)
-{
-#pragma omp parallel for num_threads(threads_for(e, rows)) schedule(static)
-    for (int64_t r = 0; r < rows; r++)
-        normalize_row(e, e->vectors + r * e->width);
-}
-
-/* Makes this team's batch, with padding to its size. */
-static void fill_own(struct embedder *e)
-{
-    const int own = e->inference->team;
-    const int32_t pad = tokenizer_padding(e->inference->tokenizer);
-    const int64_t size = e->round.counts[own] > 0 ? batch_size(e, lengths_of(e, own)[0]) : 1;
-    const int32_t *from = e->round.tokens;
-    for (int r = 0; r < own; r++)
-        from += tokens_of(e, r);
-    batch_restart(&e->batch);
-    for (int64_t i = 0; i < e->round.counts[own]; i++) {
-        const int64_t length = lengths_of(e, own)[i];
-        for (int64_t t = 0; t < length; t++)
-            e->tokens[t] = from[t];
-        for (int64_t strand = 0; strand < e->strands; strand++) {
-            if (strand == 1)
-                strand_reverse(e->tokens + e->begin, length - e->begin - e->end);
-            const int64_t first = batch_append(&e->batch, e->tokens, length);
-            if (e->inference->setup.model.token_dropout)
-                masking_scale(e->inference->tokenizer, e->tokens, length, e->batch.scale + first);
-        }
-        from += length;
-    }
-    if (e->round.counts[own] == 0)
-        batch_append(&e->batch, &pad, 1); /* the forward pass is collective */
-    batch_pad(&e->batch, pad, size);
-}
-
-static int compute(struct embedder *e)
-{
-    const int own = e->inference->team;
-    if (e->round.counts[own] == 0 && !e->inference->shares)
-        return ERROR_NONE;
-    fill_own(e);
-    struct engine_states wanted = {
-        .layers = e->choices.layers, .count = e->choices.layer_count, .vectors = e->vectors, .self = &e->maps};
-    if (e->settings->contacts) {
-        contacts_begin(&e->maps, lengths_of(e, own), e->round.counts[own]);
-        wanted.attended = contacts_add_layer;
-    }
-    engine_embed(&e->inference->engine, &e->batch, &wanted);
-    if (!e->inference->has_results)
-        return ERROR_NONE;
-    const int64_t tokens = e->strands * tokens_of(e, own), rows = rows_of(e, own);
-    if (!is_finite_batch(e, tokens))
-        return inference_diverged(e->inference->path);
-    if (pools(e) || e->strands == 2)
-        pool_batch(e, tokens);
-    if (e->settings->normalize)
-        normalize_rows(e, rows);
-    return ERROR_NONE;
-}
-
-/* Rank 0. */
-static int write_records(struct embedder *e, int rank)
-{
-    const int64_t count = e->round.counts[rank];
-    char **names = e->round.names + rank * e->most_records;
-    int64_t *residues = memory_allocate((int64_t)sizeof *residues * count);
-    for (int64_t i = 0; i < count; i++)
-        residues[i] = lengths_of(e, rank)[i] - e->begin - e->end;
-    int code = embeddings_put_records(e->file, names, residues, count);
-    memory_free(residues);
-    for (int64_t i = 0; i < count; i++) {
-        free(names[i]);
-        names[i] = NULL;
-    }
-    return code;
-}
-
-/* Rank 0 receives and writes the contacts of a batch, which first_rank has. */
-static int write_contacts(struct embedder *e, int team, int first_rank, int code)
-{
-    const int64_t at_once = SENT_BYTES / (int64_t)sizeof *e->sent;
-    int64_t contacts = 0;
-    for (int64_t i = 0; i < e->round.counts[team]; i++)
-        contacts += contacts_of(lengths_of(e, team)[i]);
-    for (int64_t first = 0; first < contacts; first += at_once) {
-        const int64_t count = MIN(contacts - first, at_once);
-        if (e->world->rank == first_rank)
-            contacts_copy(&e->maps, first, count, e->sent);
-        comm_broadcast(e->world, e->sent, count * (int64_t)sizeof *e->sent, first_rank);
-        if (e->world->rank == 0 && code == ERROR_NONE)
-            code = embeddings_put_contacts(e->file, e->sent, count);
-    }
-    return code;
-}
-
-/* Rank 0 receives and writes the vectors batch by batch. */
-static int write_round(struct embedder *e)
-{
-    const int64_t row_bytes = e->width * (int64_t)sizeof *e->vectors;
-    const int64_t rows_at_once = MAX(SENT_BYTES / row_bytes, 1);
-    int code = ERROR_NONE;
-    for (int r = 0; r < e->inference->teams; r++) {
-        const int first_rank = r * (e->world->size / e->inference->teams);
-        const int64_t rows = rows_of(e, r);
-        for (int64_t first = 0; first < rows; first += rows_at_once) {
-            int64_t count = MIN(rows - first, rows_at_once);
-            if (e->world->rank == first_rank)
-                memcpy(e->sent, e->vectors + first * e->width, (size_t)(count * row_bytes));
-            comm_broadcast(e->world, e->sent, count * row_bytes, first_rank);
-            if (e->world->rank == 0 && code == ERROR_NONE)
-                code = embeddings_put_vectors(e->file, e->sent, count);
-        }
-        if (e->settings->contacts)
-            code = write_contacts(e, r, first_rank, code);
-        if (e->world->rank == 0 && code == ERROR_NONE)
-            code = write_records(e, r);
-    }
-    return code;
-}
-
-static int run_round(struct embedder *e, bool *more)
-{
-    int code = share_round(e);
-    *more = code == ERROR_NONE && e->round.counts[0] > 0;
-    if (!*more)
-        return code;
-    code = comm_agree(e->world, compute(e));
-    return code == ERROR_NONE ? comm_agree(e->world, write_round(e)) : code;
-}
-
-static int run_rounds(struct embedder *e)
-{
-    struct progress_line progress;
-    int code = ERROR_NONE;
-    progress_start(&progress, "embedding", "tokens", (double)e->sequences.tokens);
-    for (bool more = true; more && code == ERROR_NONE;) {
-        code = run_round(e, &more);
-        for (int r = 0; r < e->inference->teams && more; r++)
-            progress_add(&progress, (double)tokens_of(e, r));
-    }
-    progress_end(&progress);
-    return code;
-}
-
 /* -- The whole command -------------------------------------------------------------------------------------------- */
 
-static void allocate(struct embedder *e)
+static void allocate(struct embed_command *e)
 {
     const int64_t teams = e->inference->teams, row_bytes = e->width * (int64_t)sizeof *e->vectors;
     batch_create(&e->batch, 1, e->batch_tokens, e->strands * e->most_records);
@@ -535,7 +173,7 @@ static void allocate(struct embedder *e)
     e->sent = memory_allocate(MAX(row_bytes, SENT_BYTES));
 }
 
-static void release(struct embedder *e)
+static void release(struct embed_command *e)
 {
     batch_destroy(&e->batch);
     for (int64_t i = 0; e->round.names != NULL && i < e->inference->teams * e->most_records; i++)
@@ -553,7 +191,7 @@ static void release(struct embedder *e)
     sequences_destroy(&e->sequences);
 }
 
-static void report_input(const struct embedder *e)
+static void report_input(const struct embed_command *e)
 {
     const struct record_sequences *s = &e->sequences;
     const char *unit = tokenizer_token_noun(e->inference->tokenizer);
@@ -570,7 +208,7 @@ static void report_input(const struct embedder *e)
                  (long long)e->inference->context);
 }
 
-static void report(const struct embedder *e, double seconds)
+static void report(const struct embed_command *e, double seconds)
 {
     const struct record_sequences *s = &e->sequences;
     const int64_t records = spool_records(s->spool);
@@ -590,16 +228,16 @@ static void report(const struct embedder *e, double seconds)
         log_info("%s: names, lengths and rows of the records", e->table_path);
 }
 
-static void choose_batch(struct embedder *e)
+static void choose_batch(struct embed_command *e)
 {
     e->longest = e->sequences.longest;
     comm_broadcast(e->world, &e->longest, sizeof e->longest, 0);
     e->short_tokens = e->inference->executor->device != NULL ? DEVICE_TOKENS : HOST_TOKENS;
-    e->batch_tokens = batch_size(e, e->longest);
+    e->batch_tokens = embed_batch_size(e, e->longest);
     e->most_records = 1 + e->short_tokens / TOKENS_PER_RECORD;
 }
 
-static int prepare(struct embedder *e)
+static int prepare(struct embed_command *e)
 {
     const bool reads = e->world->rank == 0;
     int code = comm_agree(e->world, check_settings(e));
@@ -627,7 +265,7 @@ static int prepare(struct embedder *e)
     return code;
 }
 
-static int embed(struct embedder *e)
+static int embed(struct embed_command *e)
 {
     const struct tokenizer *tokenizer = e->inference->tokenizer;
     e->strands = e->settings->both_strands ? 2 : 1;
@@ -637,7 +275,7 @@ static int embed(struct embedder *e)
     if (code == ERROR_NONE) {
         double start = clock_seconds();
         allocate(e);
-        code = run_rounds(e);
+        code = embed_rounds(e);
         if (code == ERROR_NONE)
             code = comm_agree(e->world, close_file(e));
         if (code == ERROR_NONE && e->world->rank == 0)
@@ -653,8 +291,8 @@ static int embed(struct embedder *e)
 int embed_run(struct comm *world, const struct embed_settings *settings, device_make *make_executor)
 {
     struct inference *inference = memory_allocate(sizeof *inference);
-    struct embedder *e = memory_allocate(sizeof *e);
-    *e = (struct embedder){.settings = settings, .inference = inference, .world = world};
+    struct embed_command *e = memory_allocate(sizeof *e);
+    *e = (struct embed_command){.settings = settings, .inference = inference, .world = world};
     int code = inference_open(inference, world, settings->checkpoint, make_executor);
     if (code == ERROR_NONE)
         code = embed(e);

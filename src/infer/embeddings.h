@@ -1,4 +1,4 @@
-/* The results of `cistron embed`, as one HDF5 file or as an array of NumPy beside a table.
+/* The results of `cistron embed`, as one HDF5 file or as an array of NumPy with a table.
  *
  * HDF5:
  *   /names    fixed-length strings, padded with NUL, [records]: the first word of each record's header

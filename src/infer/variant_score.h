@@ -6,7 +6,8 @@
  *    masked-together        the same, where all positions of M are masked in x at once
  *    wt-marginals           the same, where nothing is masked in x
  *    pseudo-log-likelihood  sum over all positions i of the changed sequence of log p(letter i), where i alone is
- * masked pseudo-perplexity      exp(-pseudo-log-likelihood / number of letters)
+ *                           masked
+ *    pseudo-perplexity      exp(-pseudo-log-likelihood / number of letters)
  *
  * Causal models:
  *

@@ -2,7 +2,8 @@
  * The content of micro-batches does not change, and neither does any result.
  *
  * Most work of a micro-batch, such as matrix products, does not depend on its content. Its cost is the rest: attention,
- * in proportion to the sum of its segments' squared lengths, or with a sliding window of their pairs within it.
+ * in proportion to the sum of its segments' squared lengths, or with a sliding window to the pairs of tokens within
+ * the window.
  *
  * Ranks that gather weights synchronise after every round of one micro-batch each, other ranks once a step. So
  * micro-batches of similar cost form a round: each round has the most expensive ones that remain. The most expensive of

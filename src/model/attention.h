@@ -23,11 +23,12 @@ struct attention {
     int first;  /* first of ATTENTION_TENSORS ids, declared here */
 };
 
-/* Checks the method of context parallelism: for DECK_CONTEXT_HEADS that the heads divide among the ranks; the ring does
- * not know sliding windows, because a rank's keys are two slices of a row, so an index is not a distance. ERROR_USER:
- * the message names the keys. */
+/* Checks the method of context parallelism. DECK_CONTEXT_HEADS: the heads can be divided among the ranks.
+ * DECK_CONTEXT_RING: the model has no sliding window, because a rank's keys are two slices of a row, so differences of
+ * their indices are not distances. ERROR_USER: the message names the keys. */
 int attention_check(const struct model_settings *settings);
 
+/* Declares the tensors of attention, and those of the method of context parallelism. */
 void attention_declare(struct unit *unit, const struct attention *attention);
 
 /* Computes the attention output, and lse, from the fused projection. */

@@ -74,7 +74,7 @@ enum block_tensor {
 
 /* Returns whether the unit is a block that computes its MLP in slices of settings->mlp_tokens tokens: for very long
  * rows, since the activations between its GEMMs, up to 4 ffn numbers a token, then have memory for one slice only.
- * Backward computes them again, and adds each slice's weight gradients. Not with quantized GEMMs, tensor parallelism or
+ * Backward recomputes them, and adds each slice's weight gradients. Not with quantized GEMMs, tensor parallelism or
  * experts. */
 bool block_is_sliced(const struct unit *unit);
 

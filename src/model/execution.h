@@ -60,7 +60,7 @@ struct execution_services {
     /* Starts pending transfers (execution_start_transfers). NULL: there never are any. */
     void (*start_transfers)(const struct execution *execution);
     /* Called after a layer's attention over whole rows, with its queries and keys after the rotary embedding, which are
-     * valid until the next launch. NULL: nobody looks. */
+     * valid until the next launch. NULL: not called. */
     void (*attended)(const struct execution *execution, const struct unit *unit, struct tensor queries,
                      struct tensor keys);
 };
@@ -73,7 +73,7 @@ struct execution {
     struct stream *transfers;    /* collectives that overlap with the unit's launches (execution_fork) */
     struct event forked, joined; /* of execution_fork and execution_join */
     struct group *tensor;        /* ranks with the same tokens, each with a part of every layer; NULL: none */
-    struct group *row;           /* context parallelism: the ranks that share rows; NULL: none */
+    struct group *row;           /* context parallelism: the ranks that share rows of tokens; NULL: none */
     struct group *data;          /* ranks that sum gradients */
 
     enum pass_kind pass;
@@ -120,7 +120,7 @@ int64_t execution_own_tokens(const struct execution *execution, const struct uni
 
 /* Returns the unit's tensor `id` in this pass and slot, with as many rows as the batch's tokens need. */
 struct tensor unit_tensor(const struct execution *execution, const struct unit *unit, int id);
-/* Returns its first `rows` rows. */
+/* Returns the first `rows` rows of the unit's tensor `id`. */
 struct tensor unit_first_rows(const struct execution *execution, const struct unit *unit, int id, int64_t rows);
 /* Returns weight `id`, valid between acquire and release of the weight store. */
 struct tensor unit_weight(const struct execution *execution, const struct unit *unit, int id);

@@ -131,9 +131,10 @@ static struct tensor of_all(const struct execution *e, const struct unit *unit, 
 }
 
 /* Returns the expected number of pairs that this rank computes. */
-static int64_t mean_pairs(const struct unit *unit, const struct tensor *places)
+static int64_t mean_pairs(const struct execution *e, const struct unit *unit, const struct expert_ids *ids)
 {
-    return tensor_count(places) / tensor_ranks(&unit->settings->tensor);
+    const struct tensor places = tensor_of(e, unit, ids, EXPERTS_PLACES);
+    return tensor_count(&places) / tensor_ranks(&unit->settings->tensor);
 }
 
 static void sum_ranks(const struct execution *e, const struct unit *unit, const struct expert_ids *ids,
@@ -164,7 +165,7 @@ static void combine(struct execution *e, const struct unit *unit, const struct e
     const bool adds = !sequence_parallel(unit) && is_first_rank(e); /* one rank adds the addend */
     LAUNCH(e->stream, COMBINE_FORWARD, combine_forward, .x = tensor_of(e, unit, ids, EXPERTS_OUTPUTS),
            .places = tensor_of(e, unit, ids, EXPERTS_PLACES), .weights = tensor_of(e, unit, ids, EXPERTS_WEIGHTS),
-           .addend = adds ? addend : absent, .y = part);
+           .addend = adds ? addend : absent, .y = part, .mean_rows = mean_pairs(e, unit, ids));
     if (is_split(unit))
         sum_ranks(e, unit, ids, part, output);
     if (sequence_parallel(unit))
@@ -175,11 +176,11 @@ void experts_forward(struct execution *e, const struct unit *unit, const struct 
                      struct tensor addend, struct tensor output)
 {
     const struct tensor all = of_all(e, unit, ids, EXPERTS_GATHERED, x);
-    const struct tensor ends = tensor_of(e, unit, ids, EXPERTS_ENDS), places = tensor_of(e, unit, ids, EXPERTS_PLACES);
+    const struct tensor ends = tensor_of(e, unit, ids, EXPERTS_ENDS);
     const struct tensor dispatched = tensor_of(e, unit, ids, EXPERTS_DISPATCHED),
                         up = tensor_of(e, unit, ids, EXPERTS_UP);
     const struct tensor activated = tensor_of(e, unit, ids, EXPERTS_ACTIVATED);
-    const int64_t mean_rows = mean_pairs(unit, &places);
+    const int64_t mean_rows = mean_pairs(e, unit, ids);
     if (sequence_parallel(unit) && execution_wants(e, ids->first + EXPERTS_GATHERED)) {
         sequence_place(e, x, all);
         sequence_gather(e, all);
@@ -188,12 +189,13 @@ void experts_forward(struct execution *e, const struct unit *unit, const struct 
         choose(e, unit, ids, all);
     if (execution_wants(e, ids->first + EXPERTS_DISPATCHED))
         LAUNCH(e->stream, EMBEDDING_FORWARD, embedding_forward, .tokens = tensor_of(e, unit, ids, EXPERTS_TOKENS),
-               .weight = all, .y = dispatched, .ends = ends);
+               .weight = all, .y = dispatched, .ends = ends, .mean_rows = mean_rows);
     if (execution_wants(e, ids->first + EXPERTS_UP))
         LAUNCH(e->stream, EXPERT_GEMM, expert_gemm, .a = dispatched, .b = unit_weight(e, unit, ids->up), .ends = ends,
                .d = up, .transpose_b = true, .mean_rows = mean_rows);
     if (execution_wants(e, ids->first + EXPERTS_ACTIVATED))
-        LAUNCH(e->stream, SWIGLU_FORWARD, swiglu_forward, .x = up, .y = activated, .ends = ends);
+        LAUNCH(e->stream, SWIGLU_FORWARD, swiglu_forward, .x = up, .y = activated, .ends = ends,
+               .mean_rows = mean_rows);
     if (execution_wants(e, ids->first + EXPERTS_OUTPUTS))
         LAUNCH(e->stream, EXPERT_GEMM, expert_gemm, .a = activated, .b = unit_weight(e, unit, ids->down), .ends = ends,
                .d = tensor_of(e, unit, ids, EXPERTS_OUTPUTS), .transpose_b = true, .mean_rows = mean_rows);
@@ -234,18 +236,16 @@ static void route_backward(struct execution *e, const struct unit *unit, const s
 static void weight_gradient(struct execution *e, const struct unit *unit, const struct expert_ids *ids, int weight,
                             struct tensor dy, struct tensor x)
 {
-    const struct tensor places = tensor_of(e, unit, ids, EXPERTS_PLACES);
     LAUNCH(e->stream, EXPERT_GRADIENT, expert_gradient, .dy = dy, .x = x, .ends = tensor_of(e, unit, ids, EXPERTS_ENDS),
-           .dweight = unit_gradient(e, unit, weight), .mean_rows = mean_pairs(unit, &places),
+           .dweight = unit_gradient(e, unit, weight), .mean_rows = mean_pairs(e, unit, ids),
            .accumulate = unit_accumulates(unit, weight));
 }
 
 static void input_gradient(struct execution *e, const struct unit *unit, const struct expert_ids *ids, int weight,
                            struct tensor dy, struct tensor dx)
 {
-    const struct tensor places = tensor_of(e, unit, ids, EXPERTS_PLACES);
     LAUNCH(e->stream, EXPERT_GEMM, expert_gemm, .a = dy, .b = unit_weight(e, unit, weight),
-           .ends = tensor_of(e, unit, ids, EXPERTS_ENDS), .d = dx, .mean_rows = mean_pairs(unit, &places));
+           .ends = tensor_of(e, unit, ids, EXPERTS_ENDS), .d = dx, .mean_rows = mean_pairs(e, unit, ids));
 }
 
 /* dy: of all ranks' tokens. */
@@ -254,7 +254,8 @@ static void down_backward(struct execution *e, const struct unit *unit, const st
     const struct tensor d_outputs = tensor_of(e, unit, ids, EXPERTS_D_OUTPUTS);
     LAUNCH(e->stream, COMBINE_BACKWARD, combine_backward, .dy = dy, .x = tensor_of(e, unit, ids, EXPERTS_OUTPUTS),
            .places = tensor_of(e, unit, ids, EXPERTS_PLACES), .weights = tensor_of(e, unit, ids, EXPERTS_WEIGHTS),
-           .dx = d_outputs, .d_weights = tensor_of(e, unit, ids, EXPERTS_D_WEIGHTS));
+           .dx = d_outputs, .d_weights = tensor_of(e, unit, ids, EXPERTS_D_WEIGHTS),
+           .mean_rows = mean_pairs(e, unit, ids));
     input_gradient(e, unit, ids, ids->down, d_outputs, tensor_of(e, unit, ids, EXPERTS_D_ACTIVATED));
 }
 
@@ -265,13 +266,14 @@ static void up_backward(struct execution *e, const struct unit *unit, const stru
     const struct tensor d_dispatched = tensor_of(e, unit, ids, EXPERTS_D_DISPATCHED);
     LAUNCH(e->stream, SWIGLU_BACKWARD, swiglu_backward, .x = tensor_of(e, unit, ids, EXPERTS_UP),
            .dy = tensor_of(e, unit, ids, EXPERTS_D_ACTIVATED), .dx = d_up,
-           .ends = tensor_of(e, unit, ids, EXPERTS_ENDS));
+           .ends = tensor_of(e, unit, ids, EXPERTS_ENDS), .mean_rows = mean_pairs(e, unit, ids));
     input_gradient(e, unit, ids, ids->up, d_up, d_dispatched);
     route_backward(e, unit, ids);
     LAUNCH(e->stream, GEMM, gemm, .a = tensor_of(e, unit, ids, EXPERTS_D_LOGITS),
            .b = unit_weight(e, unit, ids->router), .d = part);
     LAUNCH(e->stream, COMBINE_FORWARD, combine_forward, .x = d_dispatched,
-           .places = tensor_of(e, unit, ids, EXPERTS_PLACES), .addend = part, .y = part);
+           .places = tensor_of(e, unit, ids, EXPERTS_PLACES), .addend = part, .y = part,
+           .mean_rows = mean_pairs(e, unit, ids));
 }
 
 /* Starts gathering the input for the router's gradient, unless recompute has done so. Returns whether the caller must

@@ -1,5 +1,5 @@
-/* Linear layers y = x W' (+ bias), and the operands of their GEMMs. Only this file decides what a linear keeps for
- * backward, and in which formats its GEMMs run.
+/* Linear layers y = x W' (+ bias), and the operands of their GEMMs. Only its files linear*.c decide what a linear keeps
+ * for backward, and in which formats its GEMMs run.
  *
  * In training a quantized linear computes with quantized operands; evaluation and inference use the compute type. Each
  * operand is quantized once: input and output gradient when they are made, the weight when it has changed, or if it is
@@ -59,9 +59,9 @@ struct linear {
     bool summed;               /* the op that writes dy can also sum dy for the bias gradient: linear_sum */
     bool fused[OPERAND_COUNT]; /* the op that writes the operand can also quantize it: linear_made */
     struct linear_adapter adapter;
-    bool ends_backward; /* nobody reads the input's gradient */
+    bool ends_backward; /* the input's gradient is not needed */
     bool frozen;        /* the weight is not trained, so no columnwise forms are made for its gradient */
-    bool remade;        /* the backward of that op can make the input's columnwise form again: linear_remade */
+    bool remade; /* the backward of the op that writes the input can recompute the columnwise form: linear_remade */
 };
 
 /* Distance in elements between the scales of consecutive tensors: GEMMs need a tensor's scale at a multiple of 16
@@ -113,13 +113,14 @@ struct operand linear_input(const struct execution *execution, const struct unit
 struct operand linear_gradient(const struct execution *execution, const struct unit *unit, const struct linear *linear,
                                struct tensor dy);
 
-/* Returns what an op that can quantize must write of the operand: its value, its quantized forms, or both. */
+/* Returns the tensors that an op that can quantize must write for the operand: its value, its quantized forms, or both.
+ */
 struct operand linear_made(const struct execution *execution, const struct unit *unit, const struct linear *linear,
                            enum operand_kind kind, const struct operand *operand);
 
-/* Returns what the backward of the op that writes the input must make again: the columnwise form for the weight
- * gradient, which is then not kept from forward. Absent if forward makes it. linear_backward leaves the weight gradient
- * pending if it needs this form. */
+/* Returns the operand that the backward of the op that writes the input must recompute: the columnwise form for the
+ * weight gradient, which is then not kept from forward. Absent if forward makes it. linear_backward leaves the weight
+ * gradient pending if it needs this form. */
 struct quantized_operands linear_remade(const struct execution *execution, const struct linear *linear,
                                         const struct operand *input);
 

@@ -1,7 +1,7 @@
 /* The adapters of a linear layer (architecture/lora.h): y += s (d(x) A') B', with s = alpha / r. d is dropout in
- * training, one mask for all adapters of the linear layer; it is computed again in backward. A linear layer whose
- * weight has several parameters, one below the other, has an adapter for each that is a target. Their A matrices lie
- * one below the other in one weight, and their B matrices in another, so that one GEMM computes x A' of all.
+ * training, one mask for all adapters of the linear layer; it is recomputed in backward. A linear layer whose weight
+ * has several parameters, one below the other, has an adapter for each that is a target. Their A matrices lie one below
+ * the other in one weight, and their B matrices in another, so that one GEMM computes x A' of all.
  *
  * A block borrows these weights from a unit of its own, which is in no chunk: it has the adapters of one block, and the
  * block's own weights are frozen. The weight store, the optimizer and checkpoints see whole units only.

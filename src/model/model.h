@@ -1,4 +1,4 @@
-/* A model: its units. */
+/* A model: its settings, and its units in the order of computation. */
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
 

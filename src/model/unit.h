@@ -92,7 +92,7 @@ struct unit {
     bool complete_gradients; /* each rank computes gradients for all ranks' tokens: they are not summed over ranks */
     bool rounds_gradients;   /* ops may write gradients of matrices as bf16, and add to them */
     bool frozen;             /* its own weights are not trained; weights that it borrows may be */
-    bool ends_backward;      /* it has a backward, and the units before it do not: nobody reads its input's gradient */
+    bool ends_backward;      /* it has a backward, and the units before it do not: its input's gradient is not needed */
     bool idle_backward;      /* it has no backward: neither its weights nor those of the units before it are trained */
 
     /* Set by the weight store (store/store.h): flat buffers, valid from acquire to release. */

@@ -80,7 +80,7 @@ static int take_letters(struct fastq_reader *fastq, char *line, int64_t length)
     unsigned char wrong;
     if (!record_clean(line, &length, &wrong))
         return line_reader_refuse(&fastq->lines,
-                                  "a byte that is no letter of a sequence: this is binary data, not FASTQ");
+                                  "a byte that is not a letter of a sequence: this is binary data, not FASTQ");
     keep(&fastq->letters, &fastq->capacity, line, length);
     fastq->count = length;
     return ERROR_NONE;
@@ -94,7 +94,7 @@ static int take_qualities(struct fastq_reader *fastq, const char *line, int64_t 
         return line_reader_refuse(&fastq->lines, "a FASTQ record must have as many quality characters as letters");
     for (int64_t i = 0; i < length; i++) {
         if (line[i] < LEAST_QUALITY || line[i] > MOST_QUALITY)
-            return line_reader_refuse(&fastq->lines, "a character that is no quality of FASTQ ('!' to '~')");
+            return line_reader_refuse(&fastq->lines, "a character that is not a quality of FASTQ ('!' to '~')");
         sum += fastq->errors[line[i] - LEAST_QUALITY];
     }
     *good = length == 0 || sum <= (double)length * pow(10, -fastq->settings->min_quality / 10) * (1 + 1e-12);

@@ -156,7 +156,7 @@ static int take_letters(struct flat_reader *flat, char *line, int64_t length)
         if (!isdigit((unsigned char)line[i]))
             line[kept++] = (char)toupper((unsigned char)line[i]);
     if (!record_clean(line, &kept, &wrong))
-        return line_reader_refuse(&flat->lines, "a byte that is no letter of a sequence");
+        return line_reader_refuse(&flat->lines, "a byte that is not a letter of a sequence");
     append(&flat->letters, line, kept);
     return ERROR_NONE;
 }

@@ -245,7 +245,7 @@ char *layout_text(const struct deck *deck, int64_t ranks)
         snprintf(tensor, sizeof tensor, " x %d tensor ranks%s", sizes.tensor,
                  deck->parallel.sequence ? "" : " (whole sequences)");
     if (sizes.stages > 1)
-        snprintf(stages, sizeof stages, " x %d stages of %lld part%s", sizes.stages,
+        snprintf(stages, sizeof stages, " x %d stages of %lld model chunk%s", sizes.stages,
                  (long long)deck->parallel.virtual_stages, deck->parallel.virtual_stages == 1 ? "" : "s");
     return memory_format("%lld rank%s = %d replica%s x %d shard%s (%s)%s%s, context %d", (long long)ranks,
                          ranks == 1 ? "" : "s", sizes.replicas, sizes.replicas == 1 ? "" : "s", sizes.shard,

@@ -125,7 +125,7 @@ static inline bool store_wrote(const struct flat_store *own, const struct unit *
     return own->written == STORE_WRITTEN_ALL || (own->written == STORE_WRITTEN_TRAINED && !unit->frozen);
 }
 
-/* Returns whether the action makes the unit's quantized weights again, if it has any. */
+/* Returns whether the action quantizes the unit's weights again, if it has quantized weights. */
 static inline bool store_requantizes(const struct flat_store *own, const struct unit *unit)
 {
     return store_wrote(own, unit) ||

@@ -26,7 +26,7 @@ static int read_role(struct bpe *bpe, const struct json_place *root, enum bpe_ro
     bool placed = role == BPE_BOS ? bpe->begins : role == BPE_EOS && bpe->ends;
     if (placed && id != bpe->roles[role])
         return place_fault(&content, "\"%s\" has id %d, but %s puts id %d %s texts", text, (int)id, bpe->name,
-                           (int)bpe->roles[role], role == BPE_BOS ? "before" : "behind");
+                           (int)bpe->roles[role], role == BPE_BOS ? "before" : "after");
     bpe->roles[role] = id;
     return ERROR_NONE;
 }

@@ -1,5 +1,5 @@
 /* Requests to save or to stop a run. They come from signals to any rank, the files `stop` and `checkpoint` in the
- * output folder, checkpoint.every_minutes, train.walltime, and a standard output that nobody reads any more. */
+ * output folder, checkpoint.every_minutes, train.walltime, and a standard output whose reader has ended. */
 #ifndef TRAIN_CONTROL_H
 #define TRAIN_CONTROL_H
 

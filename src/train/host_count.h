@@ -6,10 +6,15 @@
 #include "deck/deck.h"
 #include "estimate/host_traffic.h"
 
-/* deck: of a run on `ranks` ranks, `node` on each node, with every choice made. vocabulary: the model's. Counted are:
- * of a start, the session (train/session.h) with data of random tokens, and the hosts' names; of a save,
- * checkpoint_write; of a restart, checkpoint_load, beyond the start; of a hang, one call of the roll. Reads and writes
- * no file. Local. ERROR_USER: the deck does not fit the ranks. */
+/* Writes the messages of a run on `ranks` ranks, `node` on each node. deck: of the run, with every choice made.
+ * vocabulary: the model's. Four events are counted:
+ *
+ *   start     the session (train/session.h) with random data, and the hosts' names
+ *   save      checkpoint_write
+ *   restart   checkpoint_load, in addition to the start
+ *   hang      one roll call
+ *
+ * Reads and writes no file. Local. ERROR_USER: the deck does not fit the ranks. */
 int host_count(struct host_traffic *traffic, const struct deck *deck, int64_t vocabulary, int64_t ranks, int64_t node);
 
 #endif

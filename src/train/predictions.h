@@ -1,7 +1,6 @@
-/* The predictions of a fine-tuning head in a validation, and the metrics that follow from them:
- *
- *    classes      accuracy, F1 (macro average), Matthews' correlation, and with two classes the area under the ROC
- * curve numbers      Spearman's correlation and R^2, means over the numbers of a sequence
+/* The predictions of a fine-tuning head in a validation, and their metrics. Classes have accuracy, F1 (macro average),
+ * Matthews' correlation, and if there are two the area under the ROC curve. Numbers have Spearman's correlation and
+ * R^2, as means over the numbers of a sequence.
  *
  * Counts of classes are summed over ranks; scores of two classes, and numbers, are gathered to rank 0. */
 #ifndef TRAIN_PREDICTIONS_H

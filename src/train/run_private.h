@@ -78,7 +78,7 @@ int run_loop(struct train_run *run);
 /* Validates a run that has no steps left to train. The run's best validation stays, whatever data.valid is now. */
 int run_evaluate(struct train_run *run);
 /* Early stopping: if the last validations were no better than the best one for as long as validation.patience, makes
- * this step the run's last one, and returns a sentence for users, freed with free(). NULL: the run goes on. Local. */
+ * this step the run's last one, and returns a sentence for users, freed with free(). NULL: the run continues. Local. */
 char *run_stop_early(struct train_run *run);
 /* Returns whether the validation of this step is due. Local. */
 bool run_validation_due(const struct train_run *run);

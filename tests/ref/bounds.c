@@ -16,19 +16,6 @@ double bounds_matrix_unit(const struct tensor *tensor)
     return tensor->dtype == DTYPE_BF16 ? matrix_unit_rounding : 0.0;
 }
 
-/* Element (i, l) of op(a), and (l, j) of op(b), with their scales. */
-static double left_operand(const struct gemm_args *args, int64_t i, int64_t l)
-{
-    return args->transpose_a ? reference_load(&args->a, l, i)
-                             : reference_load(&args->a, i, l) * reference_scale(&args->scale_a, args->scaling_a, i, l);
-}
-
-static double right_operand(const struct gemm_args *args, int64_t l, int64_t j)
-{
-    return args->transpose_b ? reference_load(&args->b, j, l) * reference_scale(&args->scale_b, args->scaling_b, j, l)
-                             : reference_load(&args->b, l, j);
-}
-
 /* Returns the magnitude of intermediate sums: the product, and its sum with either the bias or the addend, whichever
  * may be added first. */
 static double sums_on_the_way(const struct gemm_args *args, double value, int64_t i, int64_t j)
@@ -46,7 +33,7 @@ static void gemm_sum(struct trial *trial, const struct gemm_args *args, int64_t 
     for (int64_t i = 0; i < bound.cols; i++) {
         double sum = 0.0, old = args->accumulate ? bounds_absolute(&args->sum_a, 0, i) : 0.0;
         for (int64_t l = 0; l < k; l++)
-            sum += fabs(left_operand(args, i, l));
+            sum += fabs(reference_left_operand(args, i, l));
         reference_store(&bound, 0, i, bounds_gamma((double)k + 2.0) * (sum + old));
     }
 }
@@ -64,7 +51,7 @@ static void gemm(struct trial *trial, const struct gemm_args *args)
         for (int64_t j = 0; j < bound.cols; j++) {
             double sum = 0.0, product = 0.0, rounded = 0.0;
             for (int64_t l = 0; l < k; l++) {
-                double term = left_operand(args, i, l) * right_operand(args, l, j);
+                double term = reference_left_operand(args, i, l) * reference_right_operand(args, l, j);
                 sum += fabs(term);
                 product += term;
             }

@@ -2,15 +2,13 @@
 #include "reference.h"
 #include "reference_ops.h"
 
-/* Returns element (i, l) of op(a), with its scale. */
-static double left_operand(const struct gemm_args *args, int64_t i, int64_t l)
+double reference_left_operand(const struct gemm_args *args, int64_t i, int64_t l)
 {
     return args->transpose_a ? reference_load(&args->a, l, i)
                              : reference_load(&args->a, i, l) * reference_scale(&args->scale_a, args->scaling_a, i, l);
 }
 
-/* Returns element (l, j) of op(b), with its scale. */
-static double right_operand(const struct gemm_args *args, int64_t l, int64_t j)
+double reference_right_operand(const struct gemm_args *args, int64_t l, int64_t j)
 {
     return args->transpose_b ? reference_load(&args->b, j, l) * reference_scale(&args->scale_b, args->scaling_b, j, l)
                              : reference_load(&args->b, l, j);
@@ -21,7 +19,7 @@ static void sum_left_operand(const struct gemm_args *args, int64_t k)
     for (int64_t i = 0; i < args->sum_a.cols; i++) {
         double sum = 0.0;
         for (int64_t l = 0; l < k; l++)
-            sum += left_operand(args, i, l);
+            sum += reference_left_operand(args, i, l);
         double old = args->accumulate ? reference_load(&args->sum_a, 0, i) : 0.0;
         reference_store(&args->sum_a, 0, i, old + sum);
     }
@@ -36,7 +34,7 @@ void reference_gemm(const struct gemm_args *args)
         for (int64_t j = 0; j < args->d.cols; j++) {
             double sum = 0.0;
             for (int64_t l = 0; l < k; l++)
-                sum += left_operand(args, i, l) * right_operand(args, l, j);
+                sum += reference_left_operand(args, i, l) * reference_right_operand(args, l, j);
             if (tensor_present(&args->bias))
                 sum += reference_load(&args->bias, 0, j);
             if (tensor_present(&args->c))

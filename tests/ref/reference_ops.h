@@ -28,6 +28,12 @@ void reference_quantized(const struct tensor *x, const struct quantized_operands
 struct tensor reference_made(const struct tensor *y, enum dtype dtype, int64_t rows, int64_t cols);
 void reference_made_end(const struct tensor *made, const struct tensor *y, const struct quantized_operands *to);
 
+/* reference_matrix.c */
+
+/* Return element (i, l) of op(a), and (l, j) of op(b), with their scales. */
+double reference_left_operand(const struct gemm_args *args, int64_t i, int64_t l);
+double reference_right_operand(const struct gemm_args *args, int64_t l, int64_t j);
+
 /* reference_attention.c */
 
 /* One slot of the segment tables. */
