@@ -109,7 +109,7 @@ static void check_mistakes(void)
     refuse("a.fq", "@a\nACGT\n+\nIIII\n@b\nAC\n+\nI\n", "a.fq:8: a FASTQ record must have as many quality characters");
     refuse("a.fq", "@a\nACGT\n+\nIIII\nACGT\n", "a.fq:5: a FASTQ record must begin with a line '@name'");
     refuse("a.fq", "@a\nACGT\n+\nIIII\n@b\nAC\nAC\n+\nIIII\n", "a.fq:7: the third line of a FASTQ record must begin");
-    refuse("a.fq", "@a\nACGT\n+\nII\tI\n", "a.fq:4: a character that is no quality");
+    refuse("a.fq", "@a\nACGT\n+\nII\tI\n", "a.fq:4: a character that is not a quality");
     refuse("a.fq", "@a\nACGT\n+\nIIII\n@b\nAC\n+\n", "a.fq:7: the file ends within a FASTQ record");
     refuse("a.gb", "LOCUS       A\nORIGIN\n        1 acgt\n", "a.gb:3: the file ends within an entry");
     refuse("a.gb", "LOCUS       A\nORIGIN\n        1 acgt\n//\nACGT\n",
@@ -118,7 +118,7 @@ static void check_mistakes(void)
            "LOCUS       A\nFEATURES\n     CDS             2..5\n                     /x=\"y\"\nORIGIN\n        1 "
            "acgt\n//\n",
            "a.gb: entry A: the location 2..5 of a feature is beyond its 4 letters");
-    refuse("a.embl", "ID   A; SV 1;\nSQ   x\n     ac\1gt         5\n//\n", "a.embl:3: a byte that is no letter");
+    refuse("a.embl", "ID   A; SV 1;\nSQ   x\n     ac\1gt         5\n//\n", "a.embl:3: a byte that is not a letter");
     static const char *const others[] = {"J00194.1:1..2", "1^2", "one-of(1,2)", "complement(1..2", "1..2)", "join()"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         char *text = memory_format("LOCUS       A\nFEATURES\n     CDS             %s\n     CDS             "
