@@ -472,8 +472,7 @@ struct choice {
     int quarter;
 };
 
-/* The layouts of one form and the cases of the spread on so many ranks; returns how many there were of each on rank 0.
- */
+/* Tests the chosen layouts and cases of comm->size ranks; rank 0 adds their numbers to count[0] and count[1]. */
 static void test_size(struct comm *comm, const struct form *form, const struct run_outcome *alone,
                       const struct run_outcome *alone_deep, const struct choice *choice, int64_t count[2])
 {

@@ -280,7 +280,7 @@ static void test_real_case(const struct pair *pair, const int64_t *mnk, bool pos
             args.fast = fast;
             const struct distance distance = measured(trial, executors[e], &args, &sample, fast);
             check_distance(trial, &distance, true);
-            if (fast && on_device && positive && m >= 2048) { /* so many rows are not cut along k */
+            if (fast && on_device && positive && m >= 2048) { /* a GEMM with that many rows is not split along k */
                 const struct distance mistaken = measured(trial, executors[e], &args, &sample, false);
                 check_distance(trial, &mistaken, false);
             }
