@@ -39,16 +39,22 @@ static inline char *run_steps(struct toy *toy, int slots, bool split, int64_t *b
     return toy_state(toy, bytes);
 }
 
-static inline char *plain_state(struct executor *executor, struct toy_options options, int64_t *bytes)
+/* Returns the state of a new toy after a few steps. */
+static inline char *state_of(const struct toy_options *options, int64_t *bytes)
 {
     struct toy toy;
+    toy_create(&toy, options);
+    char *state = run_steps(&toy, options->slots, options->split_backward, bytes);
+    toy_destroy(&toy);
+    return state;
+}
+
+static inline char *plain_state(struct executor *executor, struct toy_options options, int64_t *bytes)
+{
     options.executor = executor;
     options.slots = 1;
     options.split_backward = false;
-    toy_create(&toy, &options);
-    char *state = run_steps(&toy, 1, false, bytes);
-    toy_destroy(&toy);
-    return state;
+    return state_of(&options, bytes);
 }
 
 static inline bool same(const char *a, int64_t a_bytes, const char *b, int64_t b_bytes)

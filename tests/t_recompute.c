@@ -5,7 +5,7 @@
 #include "cpu/cpu.h"
 #include "model/block.h"
 
-/* -- Keep table: what is made again is what would have been kept ------------------------------------------------- */
+/* -- Recomputed tensors have the bits of kept ones --------------------------------------------------------------- */
 
 /* What a layer keeps by a policy does not depend on other layers, but for its output, of which the backward of a
  * post-norm layer after it may read quantized forms alone. */

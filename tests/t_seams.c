@@ -225,14 +225,11 @@ static void test_schedules(struct executor *executor, enum toy_kind kind, enum d
     char *plain = plain_state(executor, options, &plain_bytes);
     for (int slots = 1; slots <= 3; slots++) {
         for (int split = 0; split <= 1; split++) {
-            struct toy toy;
             options.slots = slots;
             options.split_backward = split;
-            toy_create(&toy, &options);
-            char *state = run_steps(&toy, slots, split, &bytes);
+            char *state = state_of(&options, &bytes);
             CHECK(same(plain, plain_bytes, state, bytes));
             free(state);
-            toy_destroy(&toy);
         }
     }
     free(plain);
